@@ -1,0 +1,82 @@
+//! Waits for PostgreSQL and NATS at the start, and says what to do when they do not come.
+
+use crate::{Config, Error};
+use std::{future::Future, time::Duration};
+use turnwright_control_store::Store;
+use turnwright_kit::backoff::Backoff;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+async fn within<T, F>(
+    config: &Config,
+    what: &'static str,
+    url: String,
+    var: &'static str,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Cause>>,
+{
+    let deadline = tokio::time::Instant::now() + config.start_timeout;
+    let mut backoff = Backoff::endless(Duration::from_millis(50), Duration::from_secs(1));
+    loop {
+        let end = tokio::time::timeout_at(deadline, attempt()).await;
+        let source: Cause = match end {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(e)) => e,
+            Err(e) => Box::new(e),
+        };
+        let pause = backoff.next().unwrap_or_default();
+        if tokio::time::Instant::now() + pause >= deadline {
+            let seconds = config.start_timeout.as_secs();
+            return Err(Error::Unreachable { what, url, seconds, var, source });
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// PostgreSQL, with schema `control` in place.
+pub(crate) async fn store(config: &Config) -> Result<Store, Error> {
+    let url = without_credentials(&config.database_url);
+    within(config, "postgresql", url, "TURNWRIGHT_CONTROL_DATABASE_URL", || async {
+        let store = Store::connect(&config.database_url, 24).await?;
+        store.revision().await?;
+        Ok(store)
+    })
+    .await
+}
+
+/// NATS with JetStream.
+pub(crate) async fn nats(config: &Config) -> Result<async_nats::Client, Error> {
+    let url = config.nats.to_string();
+    within(config, "nats-server", url, "TURNWRIGHT_NATS_URL", || async {
+        let options = async_nats::ConnectOptions::new()
+            .token(config.nats.token.clone())
+            .name("turnwright-control-plane")
+            .connection_timeout(Duration::from_secs(3));
+        let client = options.connect(&config.nats.address).await?;
+        // Answers only where JetStream is on.
+        async_nats::jetstream::new(client.clone()).query_account().await?;
+        Ok(client)
+    })
+    .await
+}
+
+fn without_credentials(url: &str) -> String {
+    let bare = url.split('?').next().unwrap_or_default();
+    match (bare.split_once("://"), bare.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => bare.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_credentials;
+
+    #[test]
+    fn no_password_is_shown() {
+        let shown = without_credentials("postgres://me:s3cret@h:1/db?options=x");
+        assert_eq!(shown, "postgres://h:1/db");
+    }
+}
