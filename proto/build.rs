@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     "turnwright/v1/turn.proto",
 ];
 
+#[expect(clippy::disallowed_methods, reason = "cargo tells build scripts through the environment")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=turnwright");
     let set = protox::compile(FILES, ["."])?;

@@ -15,7 +15,9 @@ async fn main() -> ExitCode {
             {
                 eprintln!("turnwright-control-plane: {e:#}");
             }
-            ExitCode::FAILURE
+            // EX_CONFIG of sysexits: starting it again changes nothing.
+            let misconfigured = e.is::<turnwright_kit::config::ConfigError>();
+            if misconfigured { ExitCode::from(78) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod convert;
 
 /// Generated from `turnwright/v1/*.proto`.
+#[expect(clippy::large_enum_variant, reason = "generated; a message is moved, not copied")]
 pub mod v1 {
     tonic::include_proto!("turnwright.v1");
     include!(concat!(env!("OUT_DIR"), "/turnwright.v1.serde.rs"));

@@ -43,10 +43,7 @@ fn read(
     if signal.text.len() > TEXT_BYTES {
         return Err(Invalid::new("data.text", format!("longer than {TEXT_BYTES} bytes")));
     }
-    // PostgreSQL text cannot hold it, and no chat message means it.
-    if body.windows(6).any(|w| w == b"\\u0000") {
-        return Err(Invalid::new("event", "holds the character U+0000"));
-    }
+    let text = without_nul("data.text", signal.text)?;
     Ok(NewSignal {
         adapter: adapter.to_string(),
         binding,
@@ -66,7 +63,7 @@ fn read(
         from_self: sender.self_,
         agent_hops: sender.agent_hops,
         addressed: convert::enumeration::<v1::Addressed, _>("data.addressed", signal.addressed)?,
-        text: signal.text,
+        text,
         occurred_at,
         published_at,
         traceparent: traceparent.map(str::to_owned),
@@ -80,6 +77,14 @@ fn required(field: &'static str, value: String) -> Result<String, Invalid> {
 fn optional(field: &'static str, value: String) -> Result<String, Invalid> {
     if value.len() > NAME_BYTES {
         return Err(Invalid::new(field, format!("longer than {NAME_BYTES} bytes")));
+    }
+    without_nul(field, value)
+}
+
+/// PostgreSQL text cannot hold it, and no chat message means it.
+fn without_nul(field: &'static str, value: String) -> Result<String, Invalid> {
+    if value.contains('\0') {
+        return Err(Invalid::new(field, "holds the character U+0000"));
     }
     Ok(value)
 }
@@ -133,6 +138,9 @@ mod tests {
         assert_eq!(read(SUBJECT, b"{", None, Utc::now()).unwrap_err().field, "event");
         let mut v = good();
         v["data"]["text"] = json!("a\u{0}b");
-        assert_eq!(parse(&v).unwrap_err().field, "event");
+        assert_eq!(parse(&v).unwrap_err().field, "data.text");
+        // Six typed characters are no U+0000.
+        v["data"]["text"] = json!("a\\u0000b");
+        assert_eq!(parse(&v).unwrap().text, "a\\u0000b");
     }
 }

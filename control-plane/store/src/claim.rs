@@ -64,6 +64,7 @@ pub struct BatchRow {
 
 /// The answer to a claim.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per turn; most are `Claimed`")]
 pub enum ClaimOutcome {
     /// The right to run the turn.
     Claimed {

@@ -159,10 +159,8 @@ impl CallerMetadata {
 impl tonic::service::Interceptor for CallerMetadata {
     fn call(&mut self, mut req: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
         req.metadata_mut().insert("authorization", self.authorization.clone());
-        if let Some(parent) = crate::trace::current() {
-            if let Ok(value) = parent.parse() {
-                req.metadata_mut().insert(crate::trace::HEADER, value);
-            }
+        if let Some(Ok(value)) = crate::trace::current().map(|parent| parent.parse()) {
+            req.metadata_mut().insert(crate::trace::HEADER, value);
         }
         Ok(req)
     }

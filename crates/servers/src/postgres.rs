@@ -85,7 +85,9 @@ impl PostgresOptions {
     /// A fast cluster for one run in `folder`, which the caller removes after the handle is gone.
     pub fn throw_away(folder: &Path) -> Self {
         let log_file = folder.join("postgres.log");
-        Self { durable: false, ..Self::kept(folder.join("postgres"), random_secret(), log_file) }
+        let kept = Self::kept(folder.join("postgres"), random_secret(), log_file);
+        // Every test of a run has an installation of its own in it.
+        Self { durable: false, max_connections: 400, ..kept }
     }
 
     fn arguments(&self, port: u16) -> Vec<String> {
