@@ -147,7 +147,7 @@ impl Walk {
                 }
                 Ok(_) => match fs::read(&path) {
                     Ok(content) => {
-                        self.push(SourceFile { path: below, content, unreadable: String::new() })?
+                        self.push(SourceFile { path: below, content, unreadable: String::new() })?;
                     }
                     Err(e) => self.unreadable(&below, &e)?,
                 },

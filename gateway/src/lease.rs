@@ -89,7 +89,7 @@ async fn sweep(app: &App) {
             tracing::warn!(responses = ended.len(), "ended what dead processes left generating");
         }
         Err(error) => {
-            tracing::warn!(error = %Chain(&error), "the sweep failed; it will be repeated")
+            tracing::warn!(error = %Chain(&error), "the sweep failed; it will be repeated");
         }
     }
 }

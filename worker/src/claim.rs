@@ -91,8 +91,10 @@ async fn offered(worker: &Worker, message: &Message, start: &Start, stop: &Cance
     };
     Span::current().record("turn.fence", tracing::field::display(claim.fence));
     Span::current().record("config.revision", claim.start.revision);
-    // Another revision has another context; a failed prefetch is made up for when it is needed.
-    let prefetched = prefetched.ok().filter(|_| claim.start.revision == start.revision);
+    // Another revision or generation has another context; a failed prefetch is made up for when
+    // the context is needed.
+    let same = (claim.start.revision, claim.start.generation) == (start.revision, start.generation);
+    let prefetched = prefetched.ok().filter(|_| same);
     turn::run(worker, entered, claim, prefetched, stop).await;
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn insist(control: &ControlPlane, start: &Start) -> Result<Cont
         };
         match backoff.next() {
             Some(wait) if matches!(&error, ContextError::Call(e) if e.passes()) => {
-                sleep(wait).await
+                sleep(wait).await;
             }
             Some(_) | None => return Err(failure(&error)),
         }

@@ -25,6 +25,7 @@ const OUTPUT_CAP: usize = 32 << 10;
 
 /// What running a tool twice does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::enum_variant_names, reason = "`side effect` is the term of the field")]
 pub(crate) enum Effect {
     /// Nothing: it may run beside others and again.
     ReadOnly,

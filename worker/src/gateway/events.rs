@@ -109,7 +109,7 @@ pub(crate) fn parse(data: &str) -> Result<Option<Event>, Error> {
             Some(response.ended(|r| r.error.as_ref().map(failed).unwrap_or_else(unexplained)))
         }
         Wire::Error(Failure { error, code }) => {
-            let told = error.unwrap_or(ErrorObject { code, ..ErrorObject::default() });
+            let told = error.unwrap_or_else(|| ErrorObject { code, ..ErrorObject::default() });
             Some(Response::default().ended(|_| failed(&told)))
         }
     })

@@ -103,7 +103,7 @@ impl Index {
         {
             self.bytes -= cost(&oldest);
         }
-        self.shrink(&lane);
+        self.shrink(lane);
     }
 
     /// Forgets the conversations that were quiet longest, then the oldest messages of `newest`.

@@ -166,7 +166,7 @@ proptest! {
             prop_assert_eq!(added.len(), ending.output.len());
             let stored: Vec<String> = ending.output.iter().map(|item| {
                 let body = body(item);
-                let text = body["arguments"].as_str().or(body["content"][0]["text"].as_str());
+                let text = body["arguments"].as_str().or_else(|| body["content"][0]["text"].as_str());
                 text.unwrap_or_default().to_owned()
             }).collect();
             let told = told_pieces(&events);

@@ -140,7 +140,8 @@ impl ChatStream {
         for piece in delta.tool_calls.into_iter().flatten() {
             // Some providers number no calls; an id then begins one.
             let last = self.calls.saturating_sub(1);
-            let index = piece.index.unwrap_or(if piece.id.is_some() { self.calls } else { last });
+            let index =
+                piece.index.unwrap_or_else(|| if piece.id.is_some() { self.calls } else { last });
             self.calls = self.calls.max(index + 1);
             let (name, arguments) = match piece.function {
                 Some(function) => (function.name, function.arguments),

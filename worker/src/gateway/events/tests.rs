@@ -110,6 +110,6 @@ proptest! {
         cuts.extend([0, bytes.len()]);
         cuts.sort_unstable();
         let chunks = cuts.windows(2).map(|w| bytes[w[0]..w[1]].to_vec()).collect();
-        prop_assert_eq!(read(chunks), read(vec![bytes.clone()]));
+        prop_assert_eq!(read(chunks), read(vec![bytes]));
     }
 }
