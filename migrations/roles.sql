@@ -8,5 +8,9 @@ begin
     if not exists (select from pg_roles where rolname = name) then
       execute format('create role %I nologin', name);
     end if;
+    -- An owner that is no superuser must be able to act as each of them.
+    if not pg_has_role(current_user, name, 'member') then
+      execute format('grant %I to current_user', name);
+    end if;
   end loop;
 end $$;

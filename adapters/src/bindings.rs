@@ -74,14 +74,15 @@ impl Bindings {
         Self { nats, adapter, kept: RwLock::new(None), asking: tokio::sync::Mutex::new(()) }
     }
 
-    /// All of them, at most a second old.
+    /// All of them, as they are now: people list agents right after they applied one. While the
+    /// control plane is away, what was last known counts.
     ///
     /// # Errors
-    /// When the control plane does not answer.
+    /// When the control plane does not answer and nothing is known.
     pub async fn list(&self) -> Result<Arc<[Binding]>, BindingsError> {
-        match self.kept(KEPT) {
-            Some(bindings) => Ok(bindings),
-            None => self.ask().await,
+        match self.ask().await {
+            Ok(bindings) => Ok(bindings),
+            Err(e) => self.kept(Duration::MAX).ok_or(e),
         }
     }
 

@@ -42,7 +42,7 @@ pub async fn run(args: &ChatArgs, connection: &Connection, out: &mut Out) -> Res
 
 /// Refuses an agent that nobody can write to, and names those that are there.
 async fn known(client: &Client, slug: &str) -> Result<(), Error> {
-    let agents = client.agents().await.map_err(console::refused)?;
+    let agents = console::agents(client).await?;
     if agents.iter().any(|a| a.agent.as_str() == slug) {
         return Ok(());
     }

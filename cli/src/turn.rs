@@ -117,7 +117,8 @@ pub async fn list(
     out: &mut Out,
 ) -> Result<(), Error> {
     let agent = agent.unwrap_or_default().to_owned();
-    let turns = listed(connection, agent, String::new(), limit).await?;
+    let request = ListTurnsRequest { agent, page_size: limit, ..Default::default() };
+    let turns = listed(connection, request).await?;
     if out.format() == Format::Json {
         return out.json(&serde_json::json!({ "turns": turns }));
     }
@@ -149,12 +150,9 @@ pub async fn list(
 
 async fn listed(
     connection: &Connection,
-    agent: String,
-    conversation_id: String,
-    page_size: i32,
+    request: ListTurnsRequest,
 ) -> Result<Vec<TurnView>, Error> {
     let mut admin = control::admin(connection).await?;
-    let request = ListTurnsRequest { agent, conversation_id, page_size };
     let answer = admin.list_turns(request).await.map_err(|s| control::refused(&s))?;
     Ok(answer.into_inner().turns.into_iter().map(Into::into).collect())
 }
@@ -167,8 +165,9 @@ pub async fn of_conversation(
     connection: &Connection,
     conversation_id: &str,
 ) -> Result<Vec<TurnView>, Error> {
-    let conversation = conversation_id.to_owned();
-    let mut turns = listed(connection, String::new(), conversation, PAGE_MAX).await?;
+    let conversation_id = conversation_id.to_owned();
+    let request = ListTurnsRequest { conversation_id, page_size: PAGE_MAX, ..Default::default() };
+    let mut turns = listed(connection, request).await?;
     turns.sort_by_key(|t| t.turn_seq);
     Ok(turns)
 }
@@ -181,7 +180,8 @@ pub async fn find(connection: &Connection, raw: &str) -> Result<GetTurnResponse,
     let turn_id = match TurnRef::parse(raw)? {
         TurnRef::Id(id) => id.to_string(),
         TurnRef::Latest => {
-            let newest = listed(connection, String::new(), String::new(), 1).await?;
+            let request = ListTurnsRequest { page_size: 1, ..Default::default() };
+            let newest = listed(connection, request).await?;
             let newest = newest.into_iter().next();
             newest.ok_or_else(|| Error::failed("there are no turns yet"))?.turn_id
         }
@@ -200,19 +200,17 @@ pub async fn get(connection: &Connection, turn_id: &str) -> Result<GetTurnRespon
     Ok(answer.map_err(|s| control::refused(&s))?.into_inner())
 }
 
-async fn numbered(connection: &Connection, key: &str, seq: i64) -> Result<String, Error> {
-    let newest = listed(connection, String::new(), String::new(), PAGE_MAX).await?;
-    let there = || {
+async fn numbered(connection: &Connection, key: &str, turn_seq: i64) -> Result<String, Error> {
+    let conversation_key = key.to_owned();
+    let request =
+        ListTurnsRequest { conversation_key, turn_seq, page_size: 1, ..Default::default() };
+    let found = listed(connection, request).await?.into_iter().next();
+    let found = found.ok_or_else(|| {
         Error::failed(format!(
-            "no turn {seq} is known in a recent conversation `{key}`; see `turnwright turn list`"
+            "there is no turn {turn_seq} in a conversation `{key}`; see `turnwright turn list`"
         ))
-    };
-    let of_key = newest.iter().find(|t| t.conversation_key == key).ok_or_else(there)?;
-    if let Some(turn) = newest.iter().find(|t| t.conversation_key == key && t.turn_seq == seq) {
-        return Ok(turn.turn_id.clone());
-    }
-    let turns = of_conversation(connection, &of_key.conversation_id).await?;
-    turns.into_iter().find(|t| t.turn_seq == seq).map(|t| t.turn_id).ok_or_else(there)
+    })?;
+    Ok(found.turn_id)
 }
 
 /// Tells the story of a turn.

@@ -101,7 +101,58 @@ async fn check(store: &Store, files: &[SourceFile]) -> Result<Draft, Error> {
         }
     }
     draft.problems.extend(unknown);
+    catalogues(store, &mut draft).await?;
     Ok(draft)
+}
+
+/// Refuses an agent whose catalogue would not fit its model's budget: better now than in a turn.
+async fn catalogues(store: &Store, draft: &mut Draft) -> Result<(), Error> {
+    let mut problems = Vec::new();
+    for agent in &draft.desired.agents {
+        let own = |s: &&SettingRow| s.key == "ai_agent.model" && s.agent == agent.slug;
+        let named = draft.desired.settings.iter().find(own).and_then(|s| s.value.as_str());
+        let window = window(store, draft, named).await?;
+        let skills: Vec<turnwright_prompt::Skill> = draft
+            .desired
+            .skills
+            .iter()
+            .filter(|s| s.agent == agent.slug && s.enabled && !s.recall_only)
+            .map(|s| turnwright_prompt::Skill {
+                name: s.name.clone(),
+                category: s.category.clone(),
+                description: s.description.clone(),
+                tags: s.tags.clone(),
+                revision: 0,
+            })
+            .collect();
+        if let Err(e) = turnwright_prompt::check_catalogue(&skills, window) {
+            problems.push(format!("{}/skills: {e}", agent.slug));
+        }
+    }
+    draft.problems.extend(problems);
+    Ok(())
+}
+
+/// The window of the named model, or of the one the declared or stored default names.
+async fn window(store: &Store, draft: &Draft, named: Option<&str>) -> Result<Option<u32>, Error> {
+    let global = |s: &&SettingRow| s.key == "ai_agent.model" && s.agent.is_empty();
+    let stored = store.settings_at("", store.revision().await?).await?;
+    let stored: Vec<&SettingRow> = stored.iter().map(|(row, _)| row).collect();
+    let declared = settings::find("ai_agent.model").map(|s| (s.default)()).unwrap_or_default();
+    let name = named
+        .or_else(|| draft.desired.settings.iter().find(global)?.value.as_str())
+        .or_else(|| stored.into_iter().find(global)?.value.as_str())
+        .or(declared.as_str())
+        .unwrap_or_default();
+    let tokens = match draft.desired.models.iter().find(|m| m.name == name) {
+        Some(model) => model.window_tokens,
+        None => match store.model_at(name, store.revision().await?).await {
+            Ok((model, _)) => model.window_tokens,
+            Err(turnwright_control_store::Error::NotFound { .. }) => None,
+            Err(e) => return Err(e.into()),
+        },
+    };
+    Ok(tokens.and_then(|t| u32::try_from(t).ok()))
 }
 
 /// Parses a folder; problems are in the draft.

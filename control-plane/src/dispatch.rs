@@ -5,16 +5,24 @@ pub mod wire;
 
 use crate::{Error, config::StreamLimits, snapshot::Snapshots, streams};
 use async_nats::jetstream::Context;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 use turnwright_control_store::{Finished, QueuedTurn, Store};
 use turnwright_kit::{Chain, Class, Classify as _, Nudge, reconcile};
-use turnwright_types::{ConversationId, FailureClass};
+use turnwright_types::{AdapterName, ConversationId, FailureClass};
 
 /// How often rows that came due are looked for.
 const SCAN: Duration = Duration::from_millis(250);
 /// Every so many scans also look for rows that a publication was lost for.
 const OVERLOOKED_EVERY: u64 = 20;
+/// A row that is due for so long was overlooked.
+const OVERLOOKED_S: f64 = 5.0;
 /// A begun delivery without a receipt for so long is of unknown outcome.
 const SILENT_ADAPTER_S: f64 = 120.0;
 
@@ -25,7 +33,22 @@ pub struct Dispatch {
     js: Context,
     snapshots: Arc<Snapshots>,
     streams: StreamLimits,
+    reconnected: Reconnected,
+}
+
+/// Tells the relays that NATS came back, perhaps without its streams in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Reconnected {
+    happened: Arc<AtomicBool>,
     nudge: Nudge,
+}
+
+impl Reconnected {
+    /// NATS is there again.
+    pub fn tell(&self) {
+        self.happened.store(true, Ordering::Release);
+        self.nudge.now();
+    }
 }
 
 impl Dispatch {
@@ -36,15 +59,16 @@ impl Dispatch {
         js: Context,
         snapshots: Arc<Snapshots>,
         streams: StreamLimits,
+        reconnected: Reconnected,
     ) -> Self {
-        Self { store, js, snapshots, streams, nudge: Nudge::default() }
+        Self { store, js, snapshots, streams, reconnected }
     }
 
     /// Publishes the start of a turn. A failure is logged; the scan tries again.
     pub async fn turn(&self, turn: &QueuedTurn) {
         if let Err(e) = self.publish_turn(turn).await {
             tracing::warn!(turn.id = %turn.turn, error = %Chain(&e), "turn start not published");
-            self.nudge.now();
+            self.reconnected.nudge.now();
         }
     }
 
@@ -104,28 +128,42 @@ impl Dispatch {
     /// Never; the result fits a supervised task.
     pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut scans = 0_u64;
-        let nudge = self.nudge.clone();
+        let nudge = self.reconnected.nudge.clone();
         reconcile::run("dispatch", SCAN, nudge, stop, move || {
             // The first scan after a start looks at everything.
-            let (this, thorough) = (self.clone(), scans.is_multiple_of(OVERLOOKED_EVERY));
+            let back = self.reconnected.happened.swap(false, Ordering::AcqRel);
+            let (this, thorough) = (self.clone(), back || scans.is_multiple_of(OVERLOOKED_EVERY));
             scans += 1;
-            async move { Ok(this.scan(thorough).await?) }
+            async move {
+                let end = this.scan(thorough, back).await;
+                if end.is_err() && back {
+                    this.reconnected.happened.store(true, Ordering::Release);
+                }
+                Ok(end?)
+            }
         })
         .await
     }
 
-    async fn scan(&self, thorough: bool) -> Result<(), Error> {
+    /// `back`: NATS was away and may have lost all that it held in memory, however young.
+    async fn scan(&self, thorough: bool, back: bool) -> Result<(), Error> {
         if thorough {
             streams::ensure(&self.js, &self.streams).await?;
+            for adapter in self.store.adapters().await? {
+                streams::adapter(&self.js, &AdapterName::parse(adapter)?).await?;
+            }
         }
-        for turn in self.store.due_turns(1_500, thorough).await? {
+        let overlooked_s = if back { 0.0 } else { OVERLOOKED_S };
+        for turn in self.store.due_turns(1_500, thorough.then_some(overlooked_s)).await? {
             self.publish_turn(&turn).await?;
         }
         if thorough {
-            for conversation in self.store.settle_overdue(SILENT_ADAPTER_S).await? {
-                tracing::warn!(conversation.id = %conversation, "a delivery was settled as overdue");
+            for (delivery, receipt) in self.store.overdue(SILENT_ADAPTER_S).await? {
+                let settled = self.store.settle_delivery(delivery, &receipt).await?;
+                tracing::warn!(delivery.id = %delivery, state = %settled.state, "delivery is overdue");
+                self.lane(settled.conversation).await;
             }
-            for delivery in self.store.waiting_heads(5.0).await? {
+            for delivery in self.store.waiting_heads(overlooked_s).await? {
                 wire::publish_delivery(&self.js, delivery).await?;
             }
         }

@@ -19,7 +19,11 @@ pub mod streams;
 pub use config::Config;
 pub use error::Error;
 
-use crate::{broker::Broker, dispatch::Dispatch, snapshot::Snapshots};
+use crate::{
+    broker::Broker,
+    dispatch::{Dispatch, Reconnected},
+    snapshot::Snapshots,
+};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use turnwright_control_store::{ContextStore, Store};
@@ -45,13 +49,19 @@ pub async fn serve(
 ) -> Result<Handle, Error> {
     let store = readiness::store(&config).await?;
     let context = ContextStore::new(&config.database_url, 8)?;
-    let nats = readiness::nats(&config).await?;
+    let reconnected = Reconnected::default();
+    let nats = readiness::nats(&config, &reconnected).await?;
     let js = async_nats::jetstream::new(nats.clone());
     streams::ensure(&js, &config.streams).await?;
     let signer = Signer::from_seed(&config.agent_token_seed).map_err(Error::Key)?;
     let snapshots = Arc::new(Snapshots::new(store.clone()));
-    let dispatch =
-        Dispatch::new(store.clone(), js.clone(), snapshots.clone(), config.streams.clone());
+    let dispatch = Dispatch::new(
+        store.clone(),
+        js.clone(),
+        snapshots.clone(),
+        config.streams.clone(),
+        reconnected,
+    );
     let broker = Arc::new(Broker::new(context));
 
     let admission = admission::Admission::new(store.clone(), dispatch.clone());

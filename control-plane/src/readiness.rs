@@ -1,6 +1,6 @@
 //! Waits for PostgreSQL and NATS at the start, and says what to do when they do not come.
 
-use crate::{Config, Error};
+use crate::{Config, Error, dispatch::Reconnected};
 use std::{future::Future, time::Duration};
 use turnwright_control_store::Store;
 use turnwright_kit::backoff::Backoff;
@@ -46,14 +46,24 @@ pub(crate) async fn store(config: &Config) -> Result<Store, Error> {
     .await
 }
 
-/// NATS with JetStream.
-pub(crate) async fn nats(config: &Config) -> Result<async_nats::Client, Error> {
+/// NATS with JetStream. `reconnected` is told each time the connection comes back.
+pub(crate) async fn nats(
+    config: &Config,
+    reconnected: &Reconnected,
+) -> Result<async_nats::Client, Error> {
     let url = config.nats.to_string();
     within(config, "nats-server", url, "TURNWRIGHT_NATS_URL", || async {
+        let told = reconnected.clone();
         let options = async_nats::ConnectOptions::new()
             .token(config.nats.token.clone())
             .name("turnwright-control-plane")
-            .connection_timeout(Duration::from_secs(3));
+            .connection_timeout(Duration::from_secs(3))
+            .event_callback(move |event| {
+                if matches!(event, async_nats::Event::Connected) {
+                    told.tell();
+                }
+                std::future::ready(())
+            });
         let client = options.connect(&config.nats.address).await?;
         // Answers only where JetStream is on.
         async_nats::jetstream::new(client.clone()).query_account().await?;

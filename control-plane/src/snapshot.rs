@@ -62,6 +62,9 @@ impl Snapshots {
                 revision: written,
             }),
             base_instructions: value("ai_agent.base_instructions").as_str().map(str::to_owned),
+            base_instructions_revision: resolved
+                .get("ai_agent.base_instructions")
+                .map_or(0, |r| r.revision),
         };
         Ok(Arc::new(ai_agent))
     }

@@ -48,7 +48,10 @@ pub async fn ensure(js: &Context, limits: &StreamLimits) -> Result<(), Error> {
         retention: RetentionPolicy::WorkQueue,
         storage: StorageType::Memory,
         max_message_size: 512 << 10,
-        duplicate_window: Duration::from_secs(4),
+        // Waiting heads are published again every few seconds while their adapter is away; what the
+        // window does not drop, age does.
+        duplicate_window: Duration::from_secs(30),
+        max_age: Duration::from_secs(60),
         num_replicas: limits.replicas,
         ..Config::default()
     };

@@ -126,6 +126,8 @@ create table control.signal_quarantine (
   stream_seq bigint not null,
   reason     text not null,
   payload    bytea not null,
+  -- a stream that was lost begins its numbers anew
+  sha256     bytea generated always as (sha256(payload)) stored,
   created_at timestamptz not null default now(),
-  constraint signal_quarantine_once unique (subject, stream_seq)
+  constraint signal_quarantine_once unique (subject, stream_seq, sha256)
 );

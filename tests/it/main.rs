@@ -10,6 +10,7 @@ mod bad_input;
 mod broker;
 mod configuration;
 mod crash;
+mod dev;
 mod example_adapter;
 mod fences;
 mod ledger_check;

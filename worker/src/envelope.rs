@@ -93,13 +93,13 @@ impl TryFrom<v1::TurnStart> for Start {
             generation: wire.generation,
             revision: wire.revision,
             kind: enumeration::<v1::TurnKind, _>("kind", context.kind)?,
-            config: loop_config(config, wire.revision)?,
+            config: loop_config(config)?,
             traceparent: Some(wire.traceparent).filter(|t| !t.is_empty()),
         })
     }
 }
 
-fn loop_config(wire: v1::AiAgentConfig, revision: i64) -> Result<LoopConfig, Invalid> {
+fn loop_config(wire: v1::AiAgentConfig) -> Result<LoopConfig, Invalid> {
     let positive = |field, n: i32| match u32::try_from(n) {
         Ok(n) if n > 0 => Ok(n),
         _ => Err(Invalid::new(field, "must be at least 1")),
@@ -109,7 +109,8 @@ fn loop_config(wire: v1::AiAgentConfig, revision: i64) -> Result<LoopConfig, Inv
         _ => return Err(Invalid::new("inactivity_timeout_ms", "must be at least 1")),
     };
     let model = wire.model.ok_or_else(|| Invalid::new("model", "must be set"))?;
-    let revision = convert::revision("revision", revision)?;
+    let written = wire.base_instructions_revision;
+    let revision = convert::revision("base_instructions_revision", written)?;
     Ok(LoopConfig {
         max_iterations: positive("max_iterations", wire.max_iterations)?,
         max_output_tokens: wire

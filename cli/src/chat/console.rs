@@ -6,13 +6,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use turnwright_adapters::{
     Client,
-    api::PostMessage,
+    api::{Agent, PostMessage},
     client::{self, Event},
 };
 use turnwright_kit::{Class, Classify as _, backoff::Backoff};
 
 /// A console that restarts is back within this budget.
 const TRIES: u32 = 40;
+/// One that does not answer at the very start is given less: it may not run at all.
+const FIRST_TRIES: u32 = 9;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -26,6 +28,32 @@ fn tries() -> Backoff {
 /// When the connection's URL cannot be used.
 pub fn client(connection: &Connection) -> Result<Client, Error> {
     Client::new(&connection.console, connection.token.clone()).map_err(refused)
+}
+
+/// Asks the console something at the start, while it may be restarting.
+async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, client::Error>>,
+{
+    let mut tries = Backoff::new(FIRST, LONGEST, FIRST_TRIES);
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(e) if e.class().retryable() => match tries.next() {
+                Some(delay) => sleep(delay).await,
+                None => return Err(refused(e)),
+            },
+            Err(e) => return Err(refused(e)),
+        }
+    }
+}
+
+/// The agents that can be written to.
+///
+/// # Errors
+/// When the console does not answer or refuses.
+pub async fn agents(client: &Client) -> Result<Vec<Agent>, Error> {
+    insist(|| client.agents()).await
 }
 
 /// What a refusal of the console means to the caller.
@@ -84,7 +112,7 @@ impl Listener {
     /// # Errors
     /// When the console does not answer or refuses.
     pub async fn open(client: &Client, agent: &str, conversation: &str) -> Result<Self, Error> {
-        let live = client.events(agent, conversation, 0).await.map_err(refused)?;
+        let live = insist(|| client.events(agent, conversation, 0)).await?;
         Ok(Self {
             client: client.clone(),
             agent: agent.to_owned(),

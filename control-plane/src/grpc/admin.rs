@@ -131,7 +131,9 @@ impl AdminApi {
             id => Some(ConversationId::parse(id)?.uuid()),
         };
         let agent = Some(r.agent).filter(|a| !a.is_empty());
-        let filter = TurnFilter { agent, conversation, turn: None, limit };
+        let key = Some(r.conversation_key).filter(|k| !k.is_empty());
+        let turn_seq = Some(r.turn_seq).filter(|n| *n > 0);
+        let filter = TurnFilter { agent, conversation, key, turn_seq, turn: None, limit };
         let rows = self.store.turns(&filter).await?;
         Ok(v1::ListTurnsResponse { turns: rows.iter().map(turn_summary).collect() })
     }

@@ -63,6 +63,11 @@ pub enum Receipt {
         /// Why.
         detail: String,
     },
+    /// It was too old to send.
+    Expired {
+        /// Why.
+        detail: String,
+    },
     /// Nobody can say.
     Unknown {
         /// Why.
@@ -151,6 +156,8 @@ impl Store {
         incarnation: &str,
     ) -> Result<(bool, DeliveryState), Error> {
         let mut tx = self.pool.begin().await?;
+        let conversation = conversation_of(&mut tx, id).await?;
+        lane::lock(&mut tx, conversation).await?;
         let begun = sqlx::query_scalar!(
             "update control.deliveries
                 set state = case when not_after < now() then 'expired' else 'begun' end,
@@ -169,9 +176,8 @@ impl Store {
                     "select state from control.deliveries where id = $1",
                     id.uuid()
                 )
-                .fetch_optional(&mut *tx)
-                .await?
-                .ok_or_else(|| Error::NotFound { what: "delivery", name: id.to_string() })?;
+                .fetch_one(&mut *tx)
+                .await?;
                 (false, state)
             }
         };
@@ -194,19 +200,14 @@ impl Store {
 
     async fn settle_once(&self, id: DeliveryId, receipt: &Receipt) -> Result<Settled, Error> {
         let mut tx = self.pool.begin().await?;
-        let conversation = sqlx::query_scalar!(
-            "select conversation from control.deliveries where id = $1",
-            id.uuid()
-        )
-        .fetch_optional(&mut *tx)
-        .await?
-        .ok_or_else(|| Error::NotFound { what: "delivery", name: id.to_string() })?;
+        let conversation = conversation_of(&mut tx, id).await?;
         let lane = lane::lock(&mut tx, conversation).await?;
         let (state, message, detail) = match receipt {
             Receipt::Sent { provider_message_id } => {
                 ("sent", Some(provider_message_id.as_str()), None)
             }
             Receipt::Failed { detail } => ("failed", None, Some(detail.as_str())),
+            Receipt::Expired { detail } => ("expired", None, Some(detail.as_str())),
             Receipt::Unknown { detail } => ("unknown", None, Some(detail.as_str())),
         };
         let changed = sqlx::query!(
@@ -237,26 +238,42 @@ impl Store {
         Ok(Settled { state, conversation: conversation.into() })
     }
 
-    /// Settles what is too old to send, and what was begun so long ago that nobody will say what
-    /// became of it. Answers the conversations whose lane moved.
+    /// Open deliveries that are too old to send, or begun so long ago that nobody will say what
+    /// became of them; each with the receipt that settles it. At most 100.
     ///
     /// # Errors
     /// When PostgreSQL is away.
-    pub async fn settle_overdue(&self, silent_for_s: f64) -> Result<Vec<ConversationId>, Error> {
-        let rows = sqlx::query_scalar!(
-            "update control.deliveries
-                set state = case state when 'planned' then 'expired' else 'unknown' end,
-                    detail = case state when 'planned' then 'too old to send'
-                                        else 'begun, and no receipt came' end,
-                    settled_at = now()
+    pub async fn overdue(&self, silent_for_s: f64) -> Result<Vec<(DeliveryId, Receipt)>, Error> {
+        let rows = sqlx::query!(
+            "select id, state from control.deliveries
               where (state = 'planned' and not_after < now())
                  or (state = 'begun' and begun_at < now() - make_interval(secs => $1))
-             returning conversation",
+              order by planned_at limit 100",
             silent_for_s
         )
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.into_iter().map(Into::into).collect())
+        let settled = rows.into_iter().map(|r| {
+            let receipt = if r.state == "planned" {
+                Receipt::Expired { detail: "too old to send".to_owned() }
+            } else {
+                Receipt::Unknown { detail: "begun, and no receipt came".to_owned() }
+            };
+            (r.id.into(), receipt)
+        });
+        Ok(settled.collect())
+    }
+
+    /// The adapter kinds that have current bindings.
+    ///
+    /// # Errors
+    /// When PostgreSQL is away.
+    pub async fn adapters(&self) -> Result<Vec<String>, Error> {
+        Ok(sqlx::query_scalar!(
+            "select distinct adapter from control.bindings where rev_to is null order by adapter"
+        )
+        .fetch_all(&self.pool)
+        .await?)
     }
 
     /// The current bindings of an adapter kind.
@@ -275,6 +292,14 @@ impl Store {
         .fetch_all(&self.pool)
         .await?)
     }
+}
+
+/// The conversation of a delivery, which never changes.
+async fn conversation_of(db: &mut sqlx::PgConnection, id: DeliveryId) -> Result<Uuid, Error> {
+    sqlx::query_scalar!("select conversation from control.deliveries where id = $1", id.uuid())
+        .fetch_optional(db)
+        .await?
+        .ok_or_else(|| Error::NotFound { what: "delivery", name: id.to_string() })
 }
 
 /// A piece that did not arrive ends its own reply: the rest is skipped and told once.

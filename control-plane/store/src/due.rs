@@ -30,14 +30,14 @@ pub struct QueuedTurn {
 
 impl Store {
     /// Queued turns to publish again: those that came due within `recent_ms`, and with
-    /// `overlooked` also those due for longer than five seconds. At most 500, oldest first.
+    /// `overlooked_s` also those due for longer than so many seconds. At most 500, oldest first.
     ///
     /// # Errors
     /// When PostgreSQL is away.
     pub async fn due_turns(
         &self,
         recent_ms: i32,
-        overlooked: bool,
+        overlooked_s: Option<f64>,
     ) -> Result<Vec<QueuedTurn>, Error> {
         let rows = sqlx::query!(
             r#"select t.id, t.conversation, c.agent, t.pool, t.dispatch_no, t.generation, t.kind,
@@ -46,10 +46,10 @@ impl Store {
                 where t.state = 'queued' and t.not_before <= now()
                   and ((t.not_before > t.queued_at
                         and t.not_before > now() - make_interval(secs => $1::int / 1000.0))
-                       or ($2 and greatest(t.not_before, t.queued_at) < now() - interval '5 seconds'))
+                       or greatest(t.not_before, t.queued_at) < now() - make_interval(secs => $2::float8))
                 order by t.not_before limit 500"#,
             recent_ms,
-            overlooked,
+            overlooked_s,
         )
         .fetch_all(&self.pool)
         .await?;

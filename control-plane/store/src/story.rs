@@ -12,6 +12,10 @@ pub struct TurnFilter {
     pub agent: Option<String>,
     /// Only this conversation's.
     pub conversation: Option<Uuid>,
+    /// Only the conversation of this key.
+    pub key: Option<String>,
+    /// Only the turn of this number in its conversation.
+    pub turn_seq: Option<i64>,
     /// Only this turn.
     pub turn: Option<Uuid>,
     /// At most so many.
@@ -137,11 +141,15 @@ impl Store {
                 where ($1::text is null or c.agent = $1)
                   and ($2::uuid is null or t.conversation = $2)
                   and ($3::uuid is null or t.id = $3)
+                  and ($5::text is null or c.key = $5)
+                  and ($6::bigint is null or t.turn_seq = $6)
                 order by t.created_at desc, t.turn_seq desc limit $4"#,
             filter.agent,
             filter.conversation,
             filter.turn,
-            filter.limit
+            filter.limit,
+            filter.key,
+            filter.turn_seq
         )
         .fetch_all(&self.pool)
         .await?)
