@@ -9,7 +9,7 @@ use async_nats::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 use tokio::time::Instant;
-use turnwright_kit::{Class, Classify, NatsUrl, backoff::Backoff, trace};
+use turnwright_kit::{Class, Classify, Credentials, NatsUrl, backoff::Backoff, trace};
 
 /// How long a request or a publish acknowledgement may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -113,9 +113,13 @@ impl Nats {
             .connection_timeout(ANSWER_WITHIN)
             .subscription_capacity(UNREAD_MESSAGES)
             .event_callback(|event| async move { tracing::info!(%event, "nats connection") });
-        if !url.token.is_empty() {
-            options = options.token(url.token.clone());
-        }
+        options = match url.credentials() {
+            Credentials::None => options,
+            Credentials::Token(token) => options.token(token.to_owned()),
+            Credentials::User(user, password) => {
+                options.user_and_password(user.to_owned(), password.to_owned())
+            }
+        };
         let deadline = Instant::now() + within;
         let mut delays = Backoff::endless(Duration::from_millis(50), Duration::from_secs(1));
         loop {

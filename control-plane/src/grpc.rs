@@ -11,7 +11,7 @@ use crate::{
 use secrecy::ExposeSecret as _;
 use std::{sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use turnwright_control_store::Store;
 use turnwright_kit::{
     OnExit, Supervisor,
@@ -75,7 +75,6 @@ pub(crate) async fn serve(
         .concurrency_limit_per_connection(256)
         .timeout(Duration::from_secs(30))
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
-        .tcp_nodelay(true)
         .trace_fn(|request| {
             let span = tracing::info_span!(
                 "rpc",
@@ -94,7 +93,8 @@ pub(crate) async fn serve(
         .add_service(health)
         .add_service(reflection);
     sup.spawn("grpc", OnExit::StopProcess, |stop| async move {
-        let incoming = TcpListenerStream::new(listener);
+        // Small frames must not wait for the acknowledgement of the one before (RFC 896).
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let grace = stop.clone();
         let server = router.serve_with_incoming_shutdown(incoming, stop.cancelled_owned());
         // Idle keep-alive connections do not end by themselves.

@@ -3,7 +3,7 @@
 use crate::{Config, Error, dispatch::Reconnected};
 use std::{future::Future, time::Duration};
 use turnwright_control_store::Store;
-use turnwright_kit::backoff::Backoff;
+use turnwright_kit::{Credentials, backoff::Backoff, config::without_credentials};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -55,7 +55,6 @@ pub(crate) async fn nats(
     within(config, "nats-server", url, "TURNWRIGHT_NATS_URL", || async {
         let told = reconnected.clone();
         let options = async_nats::ConnectOptions::new()
-            .token(config.nats.token.clone())
             .name("turnwright-control-plane")
             .connection_timeout(Duration::from_secs(3))
             .event_callback(move |event| {
@@ -64,29 +63,17 @@ pub(crate) async fn nats(
                 }
                 std::future::ready(())
             });
+        let options = match config.nats.credentials() {
+            Credentials::None => options,
+            Credentials::Token(token) => options.token(token.to_owned()),
+            Credentials::User(user, password) => {
+                options.user_and_password(user.to_owned(), password.to_owned())
+            }
+        };
         let client = options.connect(&config.nats.address).await?;
         // Answers only where JetStream is on.
         async_nats::jetstream::new(client.clone()).query_account().await?;
         Ok(client)
     })
     .await
-}
-
-fn without_credentials(url: &str) -> String {
-    let bare = url.split('?').next().unwrap_or_default();
-    match (bare.split_once("://"), bare.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-        _ => bare.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_credentials;
-
-    #[test]
-    fn no_password_is_shown() {
-        let shown = without_credentials("postgres://me:s3cret@h:1/db?options=x");
-        assert_eq!(shown, "postgres://h:1/db");
-    }
 }

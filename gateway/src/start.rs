@@ -15,6 +15,7 @@ use turnwright_kit::{
     agent_token::{TokenError, Verifier},
     auth::{Role, Tokens},
     backoff::Backoff,
+    config::without_credentials,
     health::Readiness,
 };
 use turnwright_types::AgentClaims;
@@ -120,23 +121,4 @@ async fn connect(config: &Config, replica: Uuid) -> store::Result<Pool> {
     let pool = store::connect(url, config.database_connections).await?;
     store::renew(&pool, replica).await?;
     Ok(pool)
-}
-
-fn without_credentials(url: &str) -> String {
-    let bare = url.split('?').next().unwrap_or_default();
-    match (bare.split_once("://"), bare.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-        _ => bare.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_password_is_shown() {
-        let shown = without_credentials("postgres://me:s3cret@h:1/db?options=x");
-        assert_eq!(shown, "postgres://h:1/db");
-    }
 }

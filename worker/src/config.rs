@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
-use turnwright_kit::config::Env;
+use turnwright_kit::{NatsUrl, config::Env};
 use turnwright_types::Pool;
 
 /// The variable that names the control plane.
@@ -31,8 +31,8 @@ pub struct Config {
     pub control_url: String,
     /// The gateway's address, `http://host:port`.
     pub gateway_url: String,
-    /// The NATS server, `nats://TOKEN@host:port`.
-    pub nats_url: SecretString,
+    /// The NATS server.
+    pub nats: NatsUrl,
     /// Authenticates this service at the control plane.
     pub service_token: SecretString,
     /// The pool whose turns it runs.
@@ -53,7 +53,7 @@ impl Config {
         if slots == 0 {
             env.problem(SLOTS, "must be at least 1, or no turn is ever run");
         }
-        let nats_url = env.required(NATS_URL, "nats://TOKEN@host:port");
+        let nats = NatsUrl::from_env(env, NATS_URL);
         let service_token = env.required("TURNWRIGHT_SERVICE_TOKEN", "the token of services");
         let workspaces = env.required(WORKSPACES, "a folder this process may write");
         Self {
@@ -61,7 +61,7 @@ impl Config {
                 .listen("TURNWRIGHT_WORKER_LISTEN", SocketAddr::from((Ipv4Addr::LOCALHOST, 7003))),
             control_url: url(env, CONTROL_URL),
             gateway_url: url(env, GATEWAY_URL),
-            nats_url: nats_url.into(),
+            nats,
             service_token: service_token.into(),
             pool: pool(env),
             slots,

@@ -12,11 +12,9 @@ use async_nats::{
     ConnectOptions,
     jetstream::{self, consumer::PullConsumer},
 };
-use reqwest::Url;
-use secrecy::ExposeSecret as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
-use turnwright_kit::{Chain, backoff::Backoff};
+use turnwright_kit::{Chain, Credentials, NatsUrl, backoff::Backoff};
 use turnwright_proto::v1;
 use turnwright_types::{Pool, WorkerIncarnation, subjects};
 
@@ -38,8 +36,6 @@ pub(crate) async fn reach(config: &Config, worker: WorkerIncarnation) -> Result<
     let deadline = Instant::now() + config.start_timeout;
     let control = ControlPlane::new(&config.control_url, &config.service_token)?;
     let gateway = Gateway::new(&config.gateway_url)?;
-    let server = Server::parse(config.nats_url.expose_secret())
-        .map_err(|source| Error::Unusable { variable: NATS_URL, source })?;
 
     let leased = async {
         let part = Part::new("control plane", &config.control_url, CONTROL_URL);
@@ -50,10 +46,10 @@ pub(crate) async fn reach(config: &Config, worker: WorkerIncarnation) -> Result<
         part.within(deadline, || async { Ok(gateway.healthy().await?) }).await
     };
     let queued = async {
-        let nats = Part::new("NATS server", &server.address, NATS_URL);
-        let client = nats.within(deadline, || server.connect()).await?;
+        let nats = Part::new("NATS server", &config.nats.address, NATS_URL);
+        let client = nats.within(deadline, || connect(&config.nats)).await?;
         // The control plane makes the consumer, so a young installation has none yet.
-        let part = Part::new("queue of turns", &server.address, NATS_URL);
+        let part = Part::new("queue of turns", &config.nats.address, NATS_URL);
         let consumer = part.within(deadline, || consumer(&client, &config.pool)).await?;
         Ok::<_, Error>((client, consumer))
     };
@@ -82,37 +78,19 @@ async fn consumer(nats: &async_nats::Client, pool: &Pool) -> Result<PullConsumer
     Ok(queue.get_consumer_from_stream(format!("workers-{pool}"), subjects::TURNS).await?)
 }
 
-/// A NATS server and the token it wants.
-struct Server {
-    address: String,
-    user: String,
-    password: Option<String>,
-}
-
-impl Server {
-    fn parse(url: &str) -> Result<Self, BoxError> {
-        let mut address = Url::parse(url)?;
-        let user = address.username().to_owned();
-        let password = address.password().map(str::to_owned);
-        // Both fail only for addresses without a host, which cannot be connected to either.
-        if address.set_username("").is_err() || address.set_password(None).is_err() {
-            return Err("expected nats://TOKEN@host:port".into());
+async fn connect(url: &NatsUrl) -> Result<async_nats::Client, BoxError> {
+    let options = ConnectOptions::new()
+        .name("turnwright-worker")
+        .connection_timeout(Duration::from_secs(2))
+        .request_timeout(Some(Duration::from_secs(5)));
+    let options = match url.credentials() {
+        Credentials::None => options,
+        Credentials::Token(token) => options.token(token.to_owned()),
+        Credentials::User(user, password) => {
+            options.user_and_password(user.to_owned(), password.to_owned())
         }
-        Ok(Self { address: address.to_string(), user, password })
-    }
-
-    async fn connect(&self) -> Result<async_nats::Client, BoxError> {
-        let options = ConnectOptions::new()
-            .name("turnwright-worker")
-            .connection_timeout(Duration::from_secs(2))
-            .request_timeout(Some(Duration::from_secs(5)));
-        let options = match (&self.password, self.user.as_str()) {
-            (Some(password), user) => options.user_and_password(user.to_owned(), password.clone()),
-            (None, "") => options,
-            (None, token) => options.token(token.to_owned()),
-        };
-        Ok(options.connect(self.address.as_str()).await?)
-    }
+    };
+    Ok(options.connect(url.address.as_str()).await?)
 }
 
 /// A part to be reached, as it is named when it was not.
@@ -161,14 +139,6 @@ impl<'a> Part<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_address_keeps_no_credential() {
-        let server = Server::parse("nats://secret@127.0.0.1:4222").unwrap();
-        assert_eq!(server.address, "nats://127.0.0.1:4222");
-        assert_eq!((server.user.as_str(), server.password), ("secret", None));
-        assert!(Server::parse("127.0.0.1").is_err());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn it_tries_until_the_deadline_and_names_the_part() {

@@ -16,6 +16,16 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// A database URL as it may be shown: without credentials and options.
+#[must_use]
+pub fn without_credentials(url: &str) -> String {
+    let bare = url.split('?').next().unwrap_or_default();
+    match (bare.split_once("://"), bare.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => bare.to_owned(),
+    }
+}
+
 /// A reader over environment variables that remembers what was wrong.
 #[derive(Debug)]
 pub struct Env {
@@ -93,6 +103,12 @@ impl Env {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        let shown = without_credentials("postgres://me:s3cret@h:1/db?options=x");
+        assert_eq!(shown, "postgres://h:1/db");
+    }
 
     #[test]
     fn all_problems_are_told_at_once() {

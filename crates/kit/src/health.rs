@@ -1,7 +1,7 @@
 //! `/healthz` (the process runs) and `/readyz` (it can do its work) for services whose only
 //! listener is this one. Answers carry nothing but the words, so they need no token.
 
-use axum::{Router, http::StatusCode, routing::get};
+use axum::{Router, http::StatusCode, routing::get, serve::ListenerExt as _};
 use std::{
     future::IntoFuture as _,
     sync::{
@@ -52,6 +52,11 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let grace = stop.clone();
+    let listener = listener.tap_io(|stream| {
+        if let Err(e) = stream.set_nodelay(true) {
+            tracing::debug!(error = %e, "small writes may be delayed");
+        }
+    });
     let server = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
     tokio::select! {
         end = server.into_future() => Ok(end?),

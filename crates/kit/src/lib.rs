@@ -16,6 +16,6 @@ pub mod telemetry;
 pub mod trace;
 
 pub use class::{Chain, Class, Classify};
-pub use nats_url::NatsUrl;
+pub use nats_url::{Credentials, NatsUrl};
 pub use reconcile::Nudge;
 pub use supervisor::{OnExit, Outcome, Supervisor};

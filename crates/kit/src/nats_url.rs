@@ -3,13 +3,24 @@
 use crate::config::Env;
 use std::fmt;
 
-/// Where a nats-server listens, and the token it wants.
+/// Where a nats-server listens, and what it wants to be shown.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct NatsUrl {
-    /// `host:port`, or a URL without credentials.
+    /// The URL without credentials.
     pub address: String,
-    /// The token; empty when the server wants none.
-    pub token: String,
+    user: String,
+    password: Option<String>,
+}
+
+/// What a client shows to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials<'a> {
+    /// Nothing.
+    None,
+    /// A token.
+    Token(&'a str),
+    /// A user and a password.
+    User(&'a str, &'a str),
 }
 
 impl NatsUrl {
@@ -17,11 +28,15 @@ impl NatsUrl {
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
-        if !matches!(scheme, "nats" | "tls") || rest.is_empty() {
+        let (shown, host) = rest.rsplit_once('@').unwrap_or(("", rest));
+        if !matches!(scheme, "nats" | "tls") || host.is_empty() {
             return None;
         }
-        let (token, host) = rest.rsplit_once('@').unwrap_or(("", rest));
-        Some(Self { address: format!("{scheme}://{host}"), token: token.to_owned() })
+        let (user, password) = match shown.split_once(':') {
+            Some((user, password)) => (user, Some(password.to_owned())),
+            None => (shown, None),
+        };
+        Some(Self { address: format!("{scheme}://{host}"), user: user.to_owned(), password })
     }
 
     /// Reads a required variable.
@@ -36,10 +51,20 @@ impl NatsUrl {
             }
         }
     }
+
+    /// What to show to the server.
+    #[must_use]
+    pub fn credentials(&self) -> Credentials<'_> {
+        match (self.user.as_str(), &self.password) {
+            (user, Some(password)) => Credentials::User(user, password),
+            ("", None) => Credentials::None,
+            (token, None) => Credentials::Token(token),
+        }
+    }
 }
 
 impl fmt::Display for NatsUrl {
-    /// Without the token.
+    /// Without the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)
     }
@@ -53,14 +78,18 @@ impl fmt::Debug for NatsUrl {
 
 #[cfg(test)]
 mod tests {
-    use super::NatsUrl;
+    use super::{Credentials, NatsUrl};
 
     #[test]
-    fn the_token_is_taken_and_never_shown() {
+    fn credentials_are_taken_and_never_shown() {
         let url = NatsUrl::parse("nats://s3cret@h:4222").unwrap();
-        assert_eq!((url.address.as_str(), url.token.as_str()), ("nats://h:4222", "s3cret"));
+        assert_eq!(url.address, "nats://h:4222");
+        assert_eq!(url.credentials(), Credentials::Token("s3cret"));
         assert!(!format!("{url} {url:?}").contains("s3cret"));
-        assert_eq!(NatsUrl::parse("nats://h:1").unwrap().token, "");
+        let url = NatsUrl::parse("tls://u:p@h:4222").unwrap();
+        assert_eq!(url.credentials(), Credentials::User("u", "p"));
+        assert_eq!(NatsUrl::parse("nats://h:1").unwrap().credentials(), Credentials::None);
         assert_eq!(NatsUrl::parse("http://h:1"), None);
+        assert_eq!(NatsUrl::parse("nats://t@"), None);
     }
 }

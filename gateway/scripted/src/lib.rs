@@ -19,6 +19,7 @@ pub use gates::{GateState, Gates, UnknownGate};
 pub use http::router;
 pub use rules::{Rules, RulesError};
 
+use axum::serve::ListenerExt as _;
 use std::{io, path::PathBuf, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -84,6 +85,10 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let app = router(&config, stop.clone())?;
+    let listener = listener.tap_io(|stream| {
+        // A client may measure the first byte; it must not wait for an acknowledgement.
+        let _ = stream.set_nodelay(true);
+    });
     let served = axum::serve(listener, app)
         .with_graceful_shutdown(stop.clone().cancelled_owned())
         .into_future();
