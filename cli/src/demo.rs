@@ -153,7 +153,7 @@ async fn first_agent(
     connection: &Connection,
     client: &turnwright_adapters::Client,
 ) -> Result<conversation::Partner, Error> {
-    let mut agents = console::agents(&client).await?;
+    let mut agents = console::agents(client).await?;
     agents.sort_by(|a, b| a.agent.cmp(&b.agent));
     let first = agents.into_iter().next();
     let first = first.ok_or_else(|| Error::setup("there is no agent to talk to"))?;

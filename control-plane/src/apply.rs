@@ -81,26 +81,6 @@ pub async fn apply(
 /// Parses a folder and checks what needs the store: that every agent's model exists.
 async fn check(store: &Store, files: &[SourceFile]) -> Result<Draft, Error> {
     let mut draft = parse(files);
-    let own: Vec<&str> = draft.desired.models.iter().map(|m| m.name.as_str()).collect();
-    let wanted = draft.desired.settings.iter().filter(|s| s.key == "ai_agent.model");
-    let mut unknown = Vec::new();
-    for setting in wanted {
-        let name = setting.value.as_str().unwrap_or_default();
-        if own.contains(&name) {
-            continue;
-        }
-        match store.model_at(name, store.revision().await?).await {
-            Ok(_) => {}
-            Err(turnwright_control_store::Error::NotFound { .. }) => {
-                let scope = if setting.agent.is_empty() { "settings.yaml" } else { &setting.agent };
-                unknown.push(format!(
-                    "{scope}: ai_agent.model names `{name}`, which no models.yaml declares"
-                ));
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
-    draft.problems.extend(unknown);
     catalogues(store, &mut draft).await?;
     Ok(draft)
 }
@@ -111,7 +91,14 @@ async fn catalogues(store: &Store, draft: &mut Draft) -> Result<(), Error> {
     for agent in &draft.desired.agents {
         let own = |s: &&SettingRow| s.key == "ai_agent.model" && s.agent == agent.slug;
         let named = draft.desired.settings.iter().find(own).and_then(|s| s.value.as_str());
-        let window = window(store, draft, named).await?;
+        let window = match window(store, draft, named).await? {
+            Ok(window) => window,
+            Err(name) => {
+                let place = format!("{}/agent.yaml", agent.slug);
+                problems.push(format!("{place}: its model is `{name}`, which is not declared"));
+                continue;
+            }
+        };
         let skills: Vec<turnwright_prompt::Skill> = draft
             .desired
             .skills
@@ -129,12 +116,23 @@ async fn catalogues(store: &Store, draft: &mut Draft) -> Result<(), Error> {
             problems.push(format!("{}/skills: {e}", agent.slug));
         }
     }
+    let global = |s: &&SettingRow| s.key == "ai_agent.model" && s.agent.is_empty();
+    if let Some(name) = draft.desired.settings.iter().find(global).and_then(|s| s.value.as_str())
+        && let Err(name) = window(store, draft, Some(name)).await?
+    {
+        problems.push(format!("settings.yaml: ai_agent.model is `{name}`, which is not declared"));
+    }
     draft.problems.extend(problems);
     Ok(())
 }
 
-/// The window of the named model, or of the one the declared or stored default names.
-async fn window(store: &Store, draft: &Draft, named: Option<&str>) -> Result<Option<u32>, Error> {
+/// The window of the named model, or of the one that the global scope or the default names; the
+/// name, if there is no such model.
+async fn window(
+    store: &Store,
+    draft: &Draft,
+    named: Option<&str>,
+) -> Result<Result<Option<u32>, String>, Error> {
     let global = |s: &&SettingRow| s.key == "ai_agent.model" && s.agent.is_empty();
     let stored = store.settings_at("", store.revision().await?).await?;
     let stored: Vec<&SettingRow> = stored.iter().map(|(row, _)| row).collect();
@@ -148,11 +146,13 @@ async fn window(store: &Store, draft: &Draft, named: Option<&str>) -> Result<Opt
         Some(model) => model.window_tokens,
         None => match store.model_at(name, store.revision().await?).await {
             Ok((model, _)) => model.window_tokens,
-            Err(turnwright_control_store::Error::NotFound { .. }) => None,
+            Err(turnwright_control_store::Error::NotFound { .. }) => {
+                return Ok(Err(name.to_owned()));
+            }
             Err(e) => return Err(e.into()),
         },
     };
-    Ok(tokens.and_then(|t| u32::try_from(t).ok()))
+    Ok(Ok(tokens.and_then(|t| u32::try_from(t).ok())))
 }
 
 /// Parses a folder; problems are in the draft.

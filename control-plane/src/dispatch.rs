@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
-use turnwright_control_store::{Finished, QueuedTurn, Store};
+use turnwright_control_store::{DeliveryMessage, Finished, QueuedTurn, Receipt, Store};
 use turnwright_kit::{Chain, Class, Classify as _, Nudge, reconcile};
 use turnwright_types::{AdapterName, ConversationId, FailureClass};
 
@@ -76,7 +76,7 @@ impl Dispatch {
     /// tries again.
     pub async fn lane(&self, conversation: ConversationId) {
         let end = match self.store.lane_head(conversation).await {
-            Ok(Some(delivery)) => wire::publish_delivery(&self.js, delivery).await,
+            Ok(Some(delivery)) => self.publish_delivery(delivery).await,
             Ok(None) => Ok(()),
             Err(e) => Err(e.into()),
         };
@@ -100,12 +100,19 @@ impl Dispatch {
         futures::join!(lane, next);
     }
 
+    /// Publishes a turn, or ends it when no worker could ever run it: the turn fails with a
+    /// notice, not the relay.
     async fn publish_turn(&self, turn: &QueuedTurn) -> Result<(), Error> {
+        match self.offer(turn).await {
+            Err(e) if e.permanent() => self.refuse(turn, &e).await,
+            end => end,
+        }
+    }
+
+    async fn offer(&self, turn: &QueuedTurn) -> Result<(), Error> {
         match self.snapshots.get(&turn.agent, turn.revision).await {
             Ok((config, at)) => wire::publish_turn(&self.js, turn, &config, at).await,
-            Err(e) if e.class().retryable() => Err(e),
-            // No worker could run it: the turn fails with a notice, not the relay.
-            Err(e) => self.refuse(turn, &e).await,
+            Err(e) => Err(e),
         }
     }
 
@@ -154,8 +161,10 @@ impl Dispatch {
             }
         }
         let overlooked_s = if back { 0.0 } else { OVERLOOKED_S };
+        // One row that fails must not hide the rest.
+        let mut end = Ok(());
         for turn in self.store.due_turns(1_500, thorough.then_some(overlooked_s)).await? {
-            self.publish_turn(&turn).await?;
+            end = self.publish_turn(&turn).await.and(end);
         }
         if thorough {
             for (delivery, receipt) in self.store.overdue(SILENT_ADAPTER_S).await? {
@@ -164,10 +173,25 @@ impl Dispatch {
                 self.lane(settled.conversation).await;
             }
             for delivery in self.store.waiting_heads(overlooked_s).await? {
-                wire::publish_delivery(&self.js, delivery).await?;
+                end = self.publish_delivery(delivery).await.and(end);
             }
         }
-        Ok(())
+        end
+    }
+
+    /// Publishes a delivery, or settles one that can never be published.
+    async fn publish_delivery(&self, delivery: DeliveryMessage) -> Result<(), Error> {
+        let id = delivery.id;
+        match wire::publish_delivery(&self.js, delivery).await {
+            Err(e) if e.permanent() => {
+                tracing::error!(delivery.id = %id, error = %Chain(&e), "delivery cannot be sent");
+                let receipt = Receipt::Failed { detail: e.public() };
+                let settled = self.store.settle_delivery(id, &receipt).await?;
+                Box::pin(self.lane(settled.conversation)).await;
+                Ok(())
+            }
+            end => end,
+        }
     }
 
     /// Takes a worker's failure report to the ledger and publishes what follows.

@@ -53,6 +53,12 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A row can never be published: it is larger than a message may be.
+    #[error("too large to be published as {what}")]
+    Unpublishable {
+        /// What it would be.
+        what: &'static str,
+    },
     /// A part needed at the start did not answer.
     #[error("{what} at {url} did not answer within {seconds} s; start it, or correct {var}")]
     Unreachable {
@@ -81,6 +87,12 @@ fn count(n: usize) -> String {
 }
 
 impl Error {
+    /// Whether trying again gives the same answer until somebody changes what is stored.
+    #[must_use]
+    pub fn permanent(&self) -> bool {
+        matches!(self.class(), Class::Invalid | Class::NotFound)
+    }
+
     pub(crate) fn nats(
         what: &'static str,
     ) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> Self {
@@ -91,19 +103,21 @@ impl Error {
 impl Classify for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Invalid(_) | Self::Apply { .. } => Class::Invalid,
+            // What is stored must be changed before it can work.
+            Self::Invalid(_)
+            | Self::Apply { .. }
+            | Self::StoredSetting { .. }
+            | Self::Unpublishable { .. } => Class::Invalid,
             Self::Store(e) => e.class(),
             Self::Shared(e) => e.class(),
             Self::NotFound { .. } => Class::NotFound,
-            Self::StoredSetting { .. } | Self::Key(_) | Self::Listen(_) => Class::Internal,
+            Self::Key(_) | Self::Listen(_) => Class::Internal,
             Self::Nats { .. } | Self::Unreachable { .. } => Class::Unavailable,
         }
     }
 
     fn public(&self) -> String {
         match self {
-            // Names a key and a scope, never a secret: the operator must be able to act on it.
-            Self::StoredSetting { .. } => self.to_string(),
             Self::Shared(e) => e.public(),
             Self::Store(e) => e.public(),
             _ if self.class() == Class::Internal => "internal error".into(),

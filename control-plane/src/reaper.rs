@@ -21,8 +21,36 @@ impl Health {
         *self.0.lock() = None;
     }
 
+    /// Watches one renewal: unless it is said to be accepted, health is broken. A caller that gave
+    /// up drops its renewal half-way, and that is no health either.
+    pub fn watch(&self) -> Watch<'_> {
+        Watch { health: self, accepted: false }
+    }
+
     fn sound(&self) -> Duration {
         self.0.lock().get_or_insert_with(Instant::now).elapsed()
+    }
+}
+
+/// See [`Health::watch`].
+#[derive(Debug)]
+pub struct Watch<'a> {
+    health: &'a Health,
+    accepted: bool,
+}
+
+impl Watch<'_> {
+    /// Says whether the renewal was accepted.
+    pub fn accepted(&mut self, accepted: bool) {
+        self.accepted = accepted;
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if !self.accepted {
+            self.health.broken();
+        }
     }
 }
 

@@ -37,7 +37,8 @@ create table control.conversations (
   mailbox_seq bigint not null default 0,
   lane_seq    bigint not null default 0,
   created_at  timestamptz not null default now(),
-  constraint conversations_key unique (key),
+  -- a binding that moves to another agent begins other conversations in the same places
+  constraint conversations_key unique (agent, key),
   constraint conversations_channel unique (agent, binding, channel),
   constraint conversations_generation check (generation > 0)
 );

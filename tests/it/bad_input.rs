@@ -35,9 +35,7 @@ async fn a_broken_folder_changes_nothing_and_names_every_file() {
     ];
     let e = admin.apply(v1::ApplyRequest { files, ..Default::default() }).await.unwrap_err();
     assert_eq!(e.code(), Code::InvalidArgument);
-    for place in
-        ["ada/agent.yaml", "ada/skills/bad/SKILL.md:1", "ada/SOUL.md", "eve: ai_agent.model"]
-    {
+    for place in ["ada/agent.yaml", "ada/skills/bad/SKILL.md:1", "ada/SOUL.md", "eve/agent.yaml"] {
         assert!(e.message().contains(place), "{place} in {}", e.message());
     }
     let revision: i64 = cluster.value("select revision from control.revision_counter").await;

@@ -94,6 +94,22 @@ async fn a_claim_is_repeated_by_its_own_and_refused_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_claimed_turn_that_no_worker_could_run_ends_with_a_notice() {
+    let cluster = TestCluster::start(Options::default().without_worker()).await;
+    let turn = queued(&cluster).await;
+    cluster.apply_with("ada/SOUL.md", "Another revision.\n").await;
+    let db = cluster.database.owner().await;
+    db.batch_execute("delete from control.models").await.unwrap();
+    let mut ledger = ledger(&cluster).await;
+    let me = Uuid::now_v7().to_string();
+    let Outcome::NotClaimed(n) = claim(&mut ledger, &turn, 1, &me).await else { panic!() };
+    assert_eq!(n.reason(), v1::NotClaimedReason::Finished);
+    cluster.settled().await;
+    assert_eq!(cluster.replies("main").await.len(), 1, "the user is told");
+    cluster.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_renew_is_told_so_and_loses_its_turn() {
     let cluster = TestCluster::start(Options::default().without_worker()).await;
     let turn = queued(&cluster).await;

@@ -204,6 +204,94 @@ async fn names_in_signals_keep_the_mirror_current() {
     cluster.finish().await;
 }
 
+/// A message in a room, published as any adapter would.
+struct Room<'a> {
+    js: &'a async_nats::jetstream::Context,
+    binding: &'a str,
+    channel: (&'a str, &'a str),
+}
+
+impl Room<'_> {
+    async fn says(&self, id: &str, addressed: &str, text: &str) {
+        let event = serde_json::json!({
+            "specversion": "1.0", "type": "turnwright.signal.v1", "source": "/t", "id": id,
+            "time": "2026-01-01T00:00:00Z", "datacontenttype": "application/json",
+            "data": {"channel": {"kind": "CHANNEL_KIND_GROUP", "id": self.channel.0,
+                                 "threadId": self.channel.1},
+                     "sender": {"id": "u", "displayName": "U"}, "addressed": addressed,
+                     "text": text, "messageId": id, "orderKey": id}});
+        let subject = format!("tw.v1.signal.test.{}", self.binding);
+        let body = serde_json::to_vec(&event).unwrap();
+        self.js.publish(subject, body.into()).await.unwrap().await.unwrap();
+    }
+}
+
+fn with_binding(agent: &str, unaddressed: &str) -> (String, String) {
+    let text = format!(
+        "slug: {agent}\ndisplay_name: {agent}\nbindings:\n  - {{id: room, adapter: test, unaddressed: {unaddressed}}}\n"
+    );
+    (format!("{agent}/agent.yaml"), text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chatter_is_context_and_never_fills_a_mailbox() {
+    let cluster = TestCluster::start(Options::default()).await;
+    let (path, text) = with_binding("ada", "record_only");
+    cluster.apply_with(&path, &text).await;
+    let js = async_nats::jetstream::new(nats(&cluster).await);
+    let room = Room { js: &js, binding: "room", channel: ("lobby", "") };
+    for n in 0..60 {
+        room.says(&format!("a{n:03}"), "ADDRESSED_NONE", &format!("chatter {n}")).await;
+    }
+    cluster.until("all are admitted", "select count(*) from control.signals", 60).await;
+    let turns: i64 = cluster.value("select count(*) from control.turns").await;
+    assert_eq!(turns, 0, "chatter wakes nobody");
+    let kept: i64 = cluster.value("select count(*) from control.mailbox").await;
+    assert_eq!(kept, 49);
+    room.says("b", "ADDRESSED_MENTION", "what was that?").await;
+    cluster
+        .until("it is answered", "select count(*) from control.turns where state = 'completed'", 1)
+        .await;
+    let users = TestCluster::user_texts(&cluster.requests()[0]).join("\n");
+    // The newest chatter is there, the oldest is not.
+    assert!(users.contains("chatter 59") && users.contains("chatter 11"), "{users}");
+    assert!(!users.contains("chatter 10\n") && !users.contains("chatter 9\n"), "{users}");
+    cluster.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_never_share_a_conversation_and_a_moved_binding_changes_the_agent() {
+    let cluster = TestCluster::start(Options::default()).await;
+    let (path, text) = with_binding("ada", "ignore");
+    cluster.apply_with(&path, &text).await;
+    let js = async_nats::jetstream::new(nats(&cluster).await);
+    let thread = Room { js: &js, binding: "room", channel: ("repo/issues", "5") };
+    let channel = Room { js: &js, binding: "room", channel: ("repo/issues/5", "") };
+    thread.says("1", "ADDRESSED_MENTION", "in the thread").await;
+    channel.says("2", "ADDRESSED_MENTION", "in the channel").await;
+    cluster
+        .until(
+            "both are answered",
+            "select count(*) from control.turns where state = 'completed'",
+            2,
+        )
+        .await;
+    let places: i64 = cluster.value("select count(*) from control.conversations").await;
+    assert_eq!(places, 2);
+    let mut files = TestCluster::agent_files();
+    files.push(with_binding("bob", "ignore"));
+    cluster.apply(&files).await.unwrap();
+    thread.says("3", "ADDRESSED_MENTION", "and now").await;
+    cluster
+        .until("it is answered", "select count(*) from control.turns where state = 'completed'", 3)
+        .await;
+    let agent: String = cluster
+        .value("select c.agent from control.turns t join control.conversations c on c.id = t.conversation order by t.created_at desc limit 1")
+        .await;
+    assert_eq!(agent, "bob");
+    cluster.finish().await;
+}
+
 pub(crate) async fn nats(cluster: &TestCluster) -> async_nats::Client {
     async_nats::ConnectOptions::with_token(cluster.nats.token().to_owned())
         .connect(cluster.nats.address())

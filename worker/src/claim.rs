@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span, field::Empty, info_span};
-use turnwright_kit::{Chain, backoff::Backoff, trace};
+use turnwright_kit::{Chain, Class, Classify as _, backoff::Backoff, trace};
 use turnwright_proto::{
     convert::fence,
     v1::{self, claim_turn_response::Outcome},
@@ -69,7 +69,7 @@ async fn offered(worker: &Worker, message: &Message, start: &Start, stop: &Cance
         settle(message, AckKind::Nak(Some(AGAIN))).await;
         // The claim may have been granted and its answer lost. Then nobody else can run the turn
         // as long as this worker lives, so the answer must be known.
-        if error.passes() { known(worker, start, stop).await } else { None }
+        if unsure(&error) { known(worker, start, stop).await } else { None }
     };
     let settled = settled.instrument(info_span!("claim"));
     let (answer, prefetched) = tokio::join!(settled, context::fetch(&worker.control, start));
@@ -113,6 +113,11 @@ async fn claim(worker: &Worker, start: &Start) -> Result<Outcome, CallError> {
     }
 }
 
+/// Whether a claim may have been granted behind this error: what passes, and a defect over there.
+fn unsure(error: &CallError) -> bool {
+    error.passes() || error.class() == Class::Internal
+}
+
 /// Asks until the claim is answered, for a repeat is answered as the first; `None` when the process
 /// stops before, and with it its lease.
 async fn known(worker: &Worker, start: &Start, stop: &CancellationToken) -> Option<Outcome> {
@@ -122,7 +127,7 @@ async fn known(worker: &Worker, start: &Start, stop: &CancellationToken) -> Opti
             sleep(backoff.next()?).await;
             match claim_once(worker, start).await {
                 Ok(outcome) => return Some(outcome),
-                Err(error) if error.passes() => {}
+                Err(error) if unsure(&error) => {}
                 Err(_) => return None,
             }
         }

@@ -49,9 +49,10 @@ impl Config {
     /// Reads the variables; problems are noted in `env`.
     #[must_use]
     pub fn from_env(env: &mut Env) -> Self {
-        let slots = env.parsed(SLOTS, 16_u16, "a number of turns, 1 to 65535");
-        if slots == 0 {
-            env.problem(SLOTS, "must be at least 1, or no turn is ever run");
+        let slots = env.parsed(SLOTS, 16_u16, "a number of turns, 1 to 1024");
+        // A renewal lists every turn, and the ledger takes so many.
+        if !(1..=1024).contains(&slots) {
+            env.problem(SLOTS, "must be 1 to 1024");
         }
         let nats = NatsUrl::from_env(env, NATS_URL);
         let service_token = env.required("TURNWRIGHT_SERVICE_TOKEN", "the token of services");

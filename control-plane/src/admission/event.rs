@@ -66,7 +66,8 @@ fn read(
         text,
         occurred_at,
         published_at,
-        traceparent: traceparent.map(str::to_owned),
+        // A W3C trace context of version 00 has 55 characters.
+        traceparent: traceparent.filter(|t| t.len() <= 128).map(str::to_owned),
     })
 }
 

@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use turnwright_control_store::ModelRow;
 use turnwright_types::ModelName;
 
+/// The longest core instructions, in bytes; they travel with every turn start.
+const BASE_BYTES: usize = 64 << 10;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -69,6 +72,12 @@ pub(super) fn parse(path: &str, bytes: &[u8], draft: &mut Draft) {
         let place = format!("model `{}`", m.name);
         if let Err(e) = ModelName::parse(m.name.clone()) {
             draft.problem(path, format!("{place}: {e}"));
+        }
+        if m.base_instructions.len() > BASE_BYTES {
+            draft.problem(
+                path,
+                format!("{place}: base_instructions larger than {BASE_BYTES} bytes"),
+            );
         }
         if !names.insert(m.name.as_str()) {
             draft.problem(path, format!("{place} is declared twice"));

@@ -3,7 +3,10 @@
 use crate::{Error, streams::boxed};
 use async_nats::{
     HeaderMap,
-    jetstream::{self, Context, Message, context::PublishError},
+    jetstream::{
+        self, Context, Message,
+        context::{PublishError, PublishErrorKind},
+    },
 };
 use std::error::Error as _;
 use turnwright_control_store::{DeliveryMessage, QueuedTurn};
@@ -12,6 +15,8 @@ use turnwright_types::{AdapterName, BindingId, ChannelKind, Invalid, Pool, TurnK
 
 /// JetStream's answer when a subject holds all the messages it may: the turn is offered already.
 const SUBJECT_FULL: u64 = 10_077;
+/// JetStream's answers when a message, or its headers, are larger than the stream takes.
+const TOO_LARGE: [u64; 2] = [10_054, 10_097];
 
 /// A header of a message, if it has one.
 #[must_use]
@@ -51,29 +56,55 @@ pub(super) async fn publish_turn(
 ) -> Result<(), Error> {
     let pool = Pool::parse(turn.pool.clone())?;
     let subject = subjects::turn_start(&pool, turn.turn);
-    let body = body(&turn_start(turn, config, revision)?)?;
-    if turn.dispatch_no > 1 {
-        // The offer before may still hold the subject: its worker died before it acknowledged.
-        let stream = js.get_stream_no_info(subjects::TURNS).await.map_err(boxed("find TURNS"))?;
-        stream.purge().filter(subject.clone()).await.map_err(boxed("withdraw a turn start"))?;
-    }
-    let headers = headers(turn.traceparent.as_deref());
-    let sent = js.publish_with_headers(subject, headers, body.into()).await;
-    let end = match sent {
-        Ok(ack) => ack.await,
-        Err(e) => Err(e),
+    let body = bytes::Bytes::from(body(&turn_start(turn, config, revision)?)?);
+    let publish = async || {
+        let headers = headers(turn.traceparent.as_deref());
+        match js.publish_with_headers(subject.clone(), headers, body.clone()).await {
+            Ok(ack) => ack.await.map(|_| ()),
+            Err(e) => Err(e),
+        }
     };
-    match end {
-        Ok(_) => Ok(()),
-        Err(e) if is_full(&e) => Ok(()),
-        Err(e) => Err(boxed("publish a turn start")(e)),
+    match publish().await {
+        Ok(()) => Ok(()),
+        Err(e) if code(&e) == Some(SUBJECT_FULL) => {
+            // An offer that stands keeps its place in the queue; only an older one is withdrawn:
+            // its worker died before it acknowledged.
+            if turn.dispatch_no > 1 && withdraw_older(js, &subject, turn.dispatch_no).await? {
+                publish().await.map_err(|e| failed(e, "a turn start"))?;
+            }
+            Ok(())
+        }
+        Err(e) => Err(failed(e, "a turn start")),
     }
 }
 
-fn is_full(e: &PublishError) -> bool {
-    e.source()
-        .and_then(|s| s.downcast_ref::<jetstream::Error>())
-        .is_some_and(|s| s.error_code().0 == SUBJECT_FULL)
+/// Removes an offer of an earlier dispatch from a subject. Answers whether the subject is free.
+async fn withdraw_older(js: &Context, subject: &str, dispatch_no: i64) -> Result<bool, Error> {
+    let stream = js.get_stream_no_info(subjects::TURNS).await.map_err(boxed("find TURNS"))?;
+    let Ok(held) = stream.get_last_raw_message_by_subject(subject).await else {
+        // Gone in between: acknowledged, or the server lost it.
+        return Ok(true);
+    };
+    let offered: v1::TurnStart = serde_json::from_slice(&held.payload).unwrap_or_default();
+    if offered.dispatch_no >= dispatch_no {
+        return Ok(false);
+    }
+    stream.delete_message(held.sequence).await.map_err(boxed("withdraw a turn start"))?;
+    Ok(true)
+}
+
+/// The code of JetStream's refusal, if it refused.
+fn code(e: &PublishError) -> Option<u64> {
+    let source = e.source()?.downcast_ref::<jetstream::Error>()?;
+    Some(source.error_code().0)
+}
+
+fn failed(e: PublishError, what: &'static str) -> Error {
+    let too_large = matches!(e.kind(), PublishErrorKind::MaxPayloadExceeded);
+    if too_large || code(&e).is_some_and(|c| TOO_LARGE.contains(&c)) {
+        return Error::Unpublishable { what };
+    }
+    boxed("publish")(e)
 }
 
 pub(super) async fn publish_delivery(js: &Context, d: DeliveryMessage) -> Result<(), Error> {
@@ -104,8 +135,8 @@ pub(super) async fn publish_delivery(js: &Context, d: DeliveryMessage) -> Result
         chunks: d.chunks,
     };
     let sent = js.publish_with_headers(subject, headers, body(&message)?.into()).await;
-    let ack = sent.map_err(boxed("publish a delivery"))?;
-    ack.await.map_err(boxed("publish a delivery"))?;
+    let ack = sent.map_err(|e| failed(e, "a delivery"))?;
+    ack.await.map_err(|e| failed(e, "a delivery"))?;
     Ok(())
 }
 

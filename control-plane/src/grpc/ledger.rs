@@ -96,7 +96,13 @@ impl LedgerApi {
                 takeover,
                 now,
             } => {
-                let (config, _) = self.snapshots.get(&turn.agent, Some(revision)).await?;
+                let config = match self.snapshots.get(&turn.agent, Some(revision)).await {
+                    Ok((config, _)) => config,
+                    // The claim stands: the turn must end here, or it would belong to a worker
+                    // that was never told.
+                    Err(e) if e.permanent() => return self.unusable(claim.turn, fence, &e).await,
+                    Err(e) => return Err(e),
+                };
                 let token =
                     self.token(&turn.agent, gateway_conversation, claim.turn, fence, now)?;
                 v1::claim_turn_response::Outcome::Claimed(v1::Claimed {
@@ -115,6 +121,20 @@ impl LedgerApi {
         Ok(v1::ClaimTurnResponse { outcome: Some(outcome) })
     }
 
+    /// Ends a claimed turn whose configuration no worker could run.
+    async fn unusable(
+        &self,
+        turn: TurnId,
+        fence: Fence,
+        why: &Error,
+    ) -> Result<v1::ClaimTurnResponse, Error> {
+        let (class, reason) = (FailureClass::Permanent, "configuration_invalid");
+        self.dispatch.failed(turn, fence, class, reason, &why.public()).await?;
+        let reason = v1::NotClaimedReason::Finished.into();
+        let outcome = v1::claim_turn_response::Outcome::NotClaimed(v1::NotClaimed { reason });
+        Ok(v1::ClaimTurnResponse { outcome: Some(outcome) })
+    }
+
     async fn renew(&self, r: v1::RenewLeaseRequest) -> Result<v1::RenewLeaseResponse, Error> {
         let worker = WorkerIncarnation::parse(&r.worker_incarnation)?;
         let pool = Pool::parse(r.pool)?;
@@ -123,10 +143,9 @@ impl LedgerApi {
         }
         let turns: Vec<TurnId> =
             r.turn_ids.iter().map(|t| TurnId::parse(t)).collect::<Result<_, _>>()?;
+        let mut watch = self.health.watch();
         let end = self.store.renew(worker, pool.as_str(), r.draining, &turns).await;
-        if matches!(&end, Err(e) if e.class() == Class::Unavailable) {
-            self.health.broken();
-        }
+        watch.accepted(!matches!(&end, Err(e) if e.class() == Class::Unavailable));
         let turns = end?.into_iter().map(|t| self.turn_status(&t)).collect::<Result<_, _>>()?;
         Ok(v1::RenewLeaseResponse { turns, lease_ms: self.lease_ms() })
     }

@@ -13,8 +13,10 @@ use turnwright_types::{
 };
 use uuid::Uuid;
 
-/// Open signals a conversation may hold; more are refused with a notice.
+/// Waking signals a conversation may hold; more are refused with a notice.
 const MAILBOX_LIMIT: i64 = 1000;
+/// Signals kept as context of the next turn: as many as a batch holds beside one that wakes.
+const CONTEXT_LIMIT: i64 = 49;
 /// How far a burst can put off its turn.
 const DEBOUNCE_MAX_MS: i32 = 30_000;
 
@@ -192,7 +194,56 @@ fn wakes(new: &NewSignal) -> bool {
 
 /// Brings channel mirror, principal and conversation up to date and locks the conversation.
 async fn place(db: &mut PgConnection, new: &NewSignal, agent: &str) -> Result<(Lane, Uuid), Error> {
-    let channel = sqlx::query_scalar!(
+    let (channel, sender) = (channel(db, new).await?, principal(db, new).await?);
+    let made = sqlx::query_scalar!(
+        "insert into control.conversations (id, agent, binding, channel, key)
+         values ($1, $2, $3, $4, $5)
+         on conflict on constraint conversations_channel do nothing returning id",
+        Uuid::now_v7(),
+        agent,
+        new.binding.as_str(),
+        channel,
+        conversation_key(new)
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    let conversation = match made {
+        Some(id) => {
+            begin_generation(db, id, new).await?;
+            id
+        }
+        None => {
+            sqlx::query_scalar!(
+                "select id from control.conversations
+                  where agent = $1 and binding = $2 and channel = $3",
+                agent,
+                new.binding.as_str(),
+                channel
+            )
+            .fetch_one(&mut *db)
+            .await?
+        }
+    };
+    Ok((lane::lock(db, conversation).await?, sender))
+}
+
+/// The channel of a signal. A name that is known already is only read: a write would hold the row
+/// against every other conversation of the place until the commit.
+async fn channel(db: &mut PgConnection, new: &NewSignal) -> Result<Uuid, Error> {
+    let known = sqlx::query_scalar!(
+        "select id from control.channels
+          where binding = $1 and external_id = $2 and thread_id = $3 and ($4 = '' or label = $4)",
+        new.binding.as_str(),
+        new.channel_id,
+        new.thread_id,
+        new.channel_label
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    Ok(sqlx::query_scalar!(
         r#"insert into control.channels as c (id, binding, external_id, thread_id, kind, label)
            values ($1, $2, $3, $4, $5, $6)
            on conflict on constraint channels_external do update
@@ -206,9 +257,25 @@ async fn place(db: &mut PgConnection, new: &NewSignal, agent: &str) -> Result<(L
         new.channel_kind.as_str(),
         new.channel_label,
     )
-    .fetch_one(&mut *db)
+    .fetch_one(db)
+    .await?)
+}
+
+/// The sender of a signal, as [`channel`].
+async fn principal(db: &mut PgConnection, new: &NewSignal) -> Result<Uuid, Error> {
+    let known = sqlx::query_scalar!(
+        "select id from control.principals
+          where binding = $1 and external_id = $2 and ($3 = '' or display_name = $3)",
+        new.binding.as_str(),
+        new.sender_id,
+        new.sender_name
+    )
+    .fetch_optional(&mut *db)
     .await?;
-    let sender = sqlx::query_scalar!(
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    Ok(sqlx::query_scalar!(
         r#"insert into control.principals as p (id, binding, external_id, kind, display_name)
            values ($1, $2, $3, $4, $5)
            on conflict on constraint principals_external do update
@@ -222,36 +289,19 @@ async fn place(db: &mut PgConnection, new: &NewSignal, agent: &str) -> Result<(L
         if new.from_self || new.agent_hops > 0 { "agent" } else { "person" },
         new.sender_name,
     )
-    .fetch_one(&mut *db)
-    .await?;
-    let key = if new.thread_id.is_empty() {
-        format!("{}/{}", new.binding, new.channel_id)
-    } else {
-        format!("{}/{}/{}", new.binding, new.channel_id, new.thread_id)
-    };
-    let made = sqlx::query_scalar!(
-        "insert into control.conversations (id, agent, binding, channel, key)
-         values ($1, $2, $3, $4, $5) on conflict (key) do nothing returning id",
-        Uuid::now_v7(),
-        agent,
-        new.binding.as_str(),
-        channel,
-        key
-    )
-    .fetch_optional(&mut *db)
-    .await?;
-    let conversation = match made {
-        Some(id) => {
-            begin_generation(db, id, new).await?;
-            id
-        }
-        None => {
-            sqlx::query_scalar!("select id from control.conversations where key = $1", key)
-                .fetch_one(&mut *db)
-                .await?
-        }
-    };
-    Ok((lane::lock(db, conversation).await?, sender))
+    .fetch_one(db)
+    .await?)
+}
+
+/// `binding/channel` or `binding/channel/thread`; a slash inside a provider's id is escaped, so
+/// that two places never share a key.
+fn conversation_key(new: &NewSignal) -> String {
+    let part = |id: &str| id.replace('%', "%25").replace('/', "%2F");
+    let place = format!("{}/{}", new.binding, part(&new.channel_id));
+    match new.thread_id.as_str() {
+        "" => place,
+        thread => format!("{place}/{}", part(thread)),
+    }
 }
 
 /// Freezes the origin: a direct message is named after its peer, any other place after itself.
@@ -292,9 +342,12 @@ async fn refusal(
     if new.addressed == Addressed::None && unaddressed == "ignore" {
         return Ok(Some(Ignored::Unaddressed));
     }
+    if !wakes(new) {
+        return Ok(None);
+    }
     let open = sqlx::query_scalar!(
         r#"select count(*) as "n!" from (select from control.mailbox
-            where conversation = $1 limit $2) m"#,
+            where conversation = $1 and wakes limit $2) m"#,
         lane.conversation,
         MAILBOX_LIMIT
     )
@@ -357,9 +410,31 @@ async fn insert_signal(
             new.order_key,
             i32::try_from(new.text.len()).unwrap_or(i32::MAX)
         )
-        .execute(db)
+        .execute(&mut *db)
         .await?;
+        if !wakes(new) {
+            forget_old_context(db, lane).await?;
+        }
     }
+    Ok(())
+}
+
+/// Keeps the newest context only; what falls out was recorded and woke nobody.
+async fn forget_old_context(db: &mut PgConnection, lane: &Lane) -> Result<(), Error> {
+    sqlx::query!(
+        "with old as (
+           delete from control.mailbox where signal in (
+             select signal from control.mailbox
+              where conversation = $1 and turn is null and not wakes
+              order by order_key desc, seq desc offset $2)
+           returning signal)
+         update control.signals s set disposition = 'recorded', disposed_at = now()
+           from old where s.id = old.signal",
+        lane.conversation,
+        CONTEXT_LIMIT
+    )
+    .execute(db)
+    .await?;
     Ok(())
 }
 

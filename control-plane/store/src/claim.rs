@@ -203,7 +203,11 @@ async fn grant(
     let granted = sqlx::query!(
         r#"with lane as (update control.conversations set epoch = epoch + 1 where id = $1
                          returning epoch),
-                lease as (insert into control.worker_leases as l (worker, pool) values ($4, $5)
+                lease as (insert into control.worker_leases as l (worker, pool)
+                          select $4, $5 where not exists (
+                            -- A row that is fresh is not held until the commit: renewals wait.
+                            select from control.worker_leases w where w.worker = $4
+                             and w.renewed_at > now() - interval '1500 milliseconds')
                           on conflict (worker) do update set renewed_at = now())
            update control.turns t
               set state = 'running', epoch = lane.epoch, worker = $4, claimed_dispatch = $3,

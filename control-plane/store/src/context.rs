@@ -78,8 +78,10 @@ const ORIGIN: &str = "
      where c.id = $1 and g.generation = case when $2::int4 = 0 then c.generation else $2::int4 end";
 
 const EFFECTIVE: &str = "
-    select (select max(revision) from control.agent_revisions
-             where agent in ($1, '') and revision <= $2) as effective,
+    select greatest((select max(revision) from control.agent_revisions
+                      where agent = $1 and revision <= $2),
+                    (select max(revision) from control.agent_revisions
+                      where agent = '' and revision <= $2)) as effective,
            (select revision from control.revision_counter) as newest";
 
 const CONTEXT: &str = "

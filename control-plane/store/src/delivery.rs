@@ -109,7 +109,8 @@ impl Store {
         Ok(self.heads(Some(conversation.uuid()), 0.0).await?.pop())
     }
 
-    /// Heads of lanes that have waited for `older_than_s`; the safety net. At most 500.
+    /// Heads of lanes that have waited for `older_than_s`; the safety net. At most 200 of each
+    /// binding, so that one whose adapter is away hides nobody else's.
     ///
     /// # Errors
     /// When PostgreSQL is away.
@@ -128,16 +129,16 @@ impl Store {
                       c.agent, h.external_id as channel_id, h.thread_id, h.kind as channel_kind,
                       h.label as channel_label, d.reply_to, d.reply_event_key, d.body, d.turn,
                       d.origin, d.ordinal, d.chunks, d.not_after, d.traceparent
-                 from (select distinct on (conversation) id
-                         from control.deliveries
-                        where state in ('planned', 'begun')
-                          and ($1::uuid is null or conversation = $1)
-                        order by conversation, lane_seq) head
+                 from (select id, row_number() over (partition by binding order by planned_at) as nth
+                         from (select distinct on (conversation) id, binding, planned_at
+                                 from control.deliveries
+                                where state in ('planned', 'begun')
+                                  and ($1::uuid is null or conversation = $1)
+                                order by conversation, lane_seq) h) head
                  join control.deliveries d on d.id = head.id
                  join control.conversations c on c.id = d.conversation
                  join control.channels h on h.id = d.channel
-                where d.planned_at <= now() - make_interval(secs => $2)
-                limit 500"#,
+                where d.planned_at <= now() - make_interval(secs => $2) and head.nth <= 200"#,
             conversation,
             older_than_s
         )

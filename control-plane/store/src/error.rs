@@ -73,7 +73,8 @@ impl From<sqlx::Error> for Error {
                 // serialization_failure, deadlock_detected, lock_not_available
                 "40001" | "40P01" | "55P03" => Self::Busy(e),
                 // connection exceptions, insufficient resources, shutdown, query_canceled
-                c if c.starts_with("08") || c.starts_with("53") || c.starts_with("57") => {
+                // and refused logins, which a rotated password mends; system errors
+                c if ["08", "28", "53", "57", "58"].iter().any(|class| c.starts_with(class)) => {
                     Self::Unavailable(e)
                 }
                 // idle_in_transaction_session_timeout

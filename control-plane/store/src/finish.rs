@@ -313,11 +313,12 @@ impl Store {
         if queued.is_none() {
             return Ok(None);
         }
-        // No claim froze a batch: every signal that waited is this turn's.
+        // If no claim froze a batch, every signal that waited is this turn's.
         sqlx::query!(
             "with last as (select coalesce(max(batch_no), 0) as n from control.mailbox where turn = $1),
                   open as (select signal, row_number() over (order by order_key, seq) as n
-                             from control.mailbox where conversation = $2 and turn is null)
+                             from control.mailbox where conversation = $2 and turn is null
+                              and (select revision is null from control.turns where id = $1))
              update control.mailbox m set turn = $1, batch_no = last.n + open.n::int
                from open, last where m.signal = open.signal",
             turn.uuid(),

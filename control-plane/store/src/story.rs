@@ -165,8 +165,8 @@ impl Store {
             r#"select s.event_key, s.sender_name, s.addressed, s.wakes,
                       octet_length(s.body) as "bytes!", s.published_at, s.admitted_at
                  from control.signals s
-                where s.disposition_turn = $1
-                   or s.id in (select m.signal from control.mailbox m where m.turn = $1)
+                where s.id in (select id from control.signals where disposition_turn = $1
+                               union select signal from control.mailbox where turn = $1)
                 order by s.order_key, s.admitted_at"#,
             turn.uuid()
         )

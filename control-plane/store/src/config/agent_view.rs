@@ -153,8 +153,11 @@ impl Store {
     ) -> Result<Option<(i64, i64)>, Error> {
         let row = sqlx::query!(
             r#"with at as (select coalesce($2, (select revision from control.revision_counter)) as r)
-               select (select max(revision) from control.agent_revisions
-                        where agent in ($1, '') and revision <= at.r) as effective,
+               select greatest(
+                        (select max(revision) from control.agent_revisions
+                          where agent = $1 and revision <= at.r),
+                        (select max(revision) from control.agent_revisions
+                          where agent = '' and revision <= at.r)) as effective,
                       at.r as "at!"
                  from at
                 where exists (select from control.agents where slug = $1)"#,
