@@ -4,6 +4,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
+/// No request and no item has more.
+const MOST_FIELDS: usize = 128;
+
 /// The fields of an object, in order, their values as they were written.
 #[derive(Debug)]
 pub(crate) struct Fields<'a>(Vec<(String, &'a RawValue)>);
@@ -52,6 +55,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields: Self::Value = Vec::with_capacity(8);
                 while let Some(key) = map.next_key::<String>()? {
+                    // Bounds the search below, too.
+                    if fields.len() == MOST_FIELDS {
+                        let many = format_args!("more than {MOST_FIELDS} fields");
+                        return Err(serde::de::Error::custom(many));
+                    }
                     if fields.iter().any(|(known, _)| *known == key) {
                         let twice = format_args!("field `{key}` stands twice");
                         return Err(serde::de::Error::custom(twice));
@@ -69,6 +77,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_with_very_many_fields_is_refused() {
+        let object = |n: usize| {
+            let fields: Vec<String> = (0..n).map(|i| format!("\"k{i}\":0")).collect();
+            format!("{{{}}}", fields.join(","))
+        };
+        assert!(Fields::parse(&object(MOST_FIELDS)).is_ok());
+        assert!(Fields::parse(&object(MOST_FIELDS + 1)).is_err());
+    }
     use proptest::prelude::*;
     use serde_json::Value;
 

@@ -65,6 +65,9 @@ pub(crate) async fn read(app: &App, id: ResponseId) -> Result<Resource, Problem>
 async fn ended(app: &App, id: ResponseId, first: Resource) -> Result<Resource, Problem> {
     let deadline = Instant::now() + PATIENCE;
     let mut seen = first;
+    // Made once: it counts from the stop.
+    let must_end = app.must_end();
+    tokio::pin!(must_end);
     while !seen.is_over() {
         if Instant::now() > deadline {
             let message = "the response is still being generated; read it later";
@@ -72,7 +75,7 @@ async fn ended(app: &App, id: ResponseId, first: Resource) -> Result<Resource, P
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
-            () = app.must_end() => {
+            () = &mut must_end => {
                 let message = "the gateway is stopping; send the request again";
                 return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message));
             }

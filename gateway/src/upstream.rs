@@ -10,7 +10,7 @@ use bytes::Bytes;
 use chat::stream::{ChatStream, Said};
 use event_stream::EventStream;
 use http::header;
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use std::{collections::VecDeque, time::Duration};
 
@@ -126,14 +126,15 @@ impl Upstream {
             Err(_) => return Err(refusal::silent(self.patience.first_byte)),
         };
         if !response.status().is_success() {
-            return Err(refusal::of_response(&model.provider, response).await);
+            let problem = refusal::of_response(&model.provider, response).await;
+            return Err(refusal::without(problem, model.api_key.as_ref()));
         }
         let streams = response
             .headers()
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if streams {
-            Ok(Answer::new(response, self.patience.idle))
+            Ok(Answer::new(response, self.patience.idle, model.api_key.clone()))
         } else {
             Err(refusal::not_a_stream())
         }
@@ -156,6 +157,8 @@ pub(crate) enum Next {
 pub(crate) struct Answer {
     response: reqwest::Response,
     idle: Duration,
+    /// Never to be quoted.
+    credential: Option<SecretString>,
     events: EventStream,
     chat: ChatStream,
     ready: VecDeque<Delta>,
@@ -170,10 +173,11 @@ enum End {
 }
 
 impl Answer {
-    fn new(response: reqwest::Response, idle: Duration) -> Self {
+    fn new(response: reqwest::Response, idle: Duration, credential: Option<SecretString>) -> Self {
         Self {
             response,
             idle,
+            credential,
             events: EventStream::default(),
             chat: ChatStream::default(),
             ready: VecDeque::new(),
@@ -190,7 +194,9 @@ impl Answer {
             match self.end.take() {
                 Some(End::Over) => return Next::Over,
                 Some(End::Cut) => return Next::Cut,
-                Some(End::Failed(problem)) => return Next::Failed(problem),
+                Some(End::Failed(problem)) => {
+                    return Next::Failed(refusal::without(problem, self.credential.as_ref()));
+                }
                 None => {}
             }
             match tokio::time::timeout(self.idle, self.response.chunk()).await {

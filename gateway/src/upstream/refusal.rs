@@ -3,6 +3,7 @@
 
 use crate::problem::Problem;
 use http::{HeaderMap, StatusCode, header};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -54,6 +55,14 @@ pub(crate) async fn of_response(provider: &str, mut response: reqwest::Response)
     problem
 }
 
+/// A failure without the credential, should the provider's words quote it.
+pub(crate) fn without(mut problem: Problem, credential: Option<&SecretString>) -> Problem {
+    if let Some(secret) = credential.map(ExposeSecret::expose_secret).filter(|s| !s.is_empty()) {
+        problem.message = problem.message.replace(secret, "[credential]");
+    }
+    problem
+}
+
 /// An error object in the middle of a stream.
 pub(crate) fn in_stream(error: &Value) -> Problem {
     let status = error
@@ -72,6 +81,13 @@ fn of(status: StatusCode, error: &Value) -> Problem {
     let told =
         |fallback: &str| if message.is_empty() { fallback.to_owned() } else { message.to_owned() };
     let lower = message.to_lowercase();
+    let credential = ["invalid_api_key", "authentication_error", "permission_error"];
+    if matches!(status.as_u16(), 401 | 403) || credential.into_iter().any(names) {
+        // Its words may quote the credential.
+        let message =
+            "the model provider refused the gateway's credential; an operator must correct it";
+        return Problem::new(StatusCode::BAD_GATEWAY, "provider_auth", message);
+    }
     if names("insufficient_quota") {
         return Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -91,12 +107,6 @@ fn of(status: StatusCode, error: &Value) -> Problem {
         return Problem::new(StatusCode::BAD_REQUEST, "context_length_exceeded", message);
     }
     match status.as_u16() {
-        401 | 403 => {
-            // Its words may quote the credential.
-            let message =
-                "the model provider refused the gateway's credential; an operator must correct it";
-            Problem::new(StatusCode::BAD_GATEWAY, "provider_auth", message)
-        }
         404 => {
             let message = told("the model provider does not know the model or the path");
             Problem::new(StatusCode::NOT_FOUND, "model_not_found", message).at("model")
@@ -129,6 +139,19 @@ mod tests {
     fn code(status: u16, error: &Value) -> (u16, String) {
         let problem = of(StatusCode::from_u16(status).unwrap(), error);
         (problem.status.as_u16(), problem.code)
+    }
+
+    #[test]
+    fn a_refused_credential_is_known_by_its_word_and_never_quoted() {
+        let told = json!({"code": "invalid_api_key", "message": "wrong key: sk-1234"});
+        for problem in [in_stream(&told), of(StatusCode::BAD_REQUEST, &told)] {
+            assert_eq!(problem.code, "provider_auth");
+            assert!(!problem.message.contains("sk-1234"));
+        }
+        let other =
+            of(StatusCode::BAD_REQUEST, &json!({"message": "the key sk-1234 has no quota"}));
+        let shown = without(other, Some(&"sk-1234".to_owned().into()));
+        assert!(!shown.message.contains("sk-1234"), "{}", shown.message);
     }
 
     #[test]

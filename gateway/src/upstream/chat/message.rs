@@ -4,7 +4,7 @@
 use crate::{json_object::Fields, problem::Problem};
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 use std::{borrow::Cow, collections::HashMap};
 use turnwright_gateway_store::{Item, UNFINISHED_CALL};
 
@@ -59,7 +59,7 @@ struct ToolCall<'a> {
 #[derive(Debug, Serialize)]
 struct CalledFunction<'a> {
     name: &'a RawValue,
-    arguments: &'a RawValue,
+    arguments: Text<'a>,
 }
 
 /// The messages for a path, `instructions` first.
@@ -151,7 +151,8 @@ impl<'a> Writer<'a> {
             let fields = fields(call)?;
             let id = call.call_id.as_deref().ok_or_else(|| unreadable(call))?;
             let field = |name| fields.get(name).ok_or_else(|| unreadable(call));
-            let function = CalledFunction { name: field("name")?, arguments: field("arguments")? };
+            let function =
+                CalledFunction { name: field("name")?, arguments: arguments(field("arguments")?) };
             tool_calls.push(ToolCall { id, r#type: "function", function });
             let content = match self.outputs.get(id) {
                 Some(output) => self.content(output, "output")?,
@@ -210,6 +211,22 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Arguments as they are stored, if they are an object. What a model failed to write is wrapped:
+/// providers that parse arguments would refuse this and every later request. A function of the row
+/// alone, so that the prefix stays.
+fn arguments(raw: &RawValue) -> Text<'_> {
+    let text: String = serde_json::from_str(raw.get()).unwrap_or_default();
+    if serde_json::from_str::<serde_json::Map<String, Value>>(&text).is_ok() {
+        return Text::Stored(raw);
+    }
+    let ours = if text.trim().is_empty() {
+        "{}".to_owned()
+    } else {
+        json!({ "unparsed": text }).to_string()
+    };
+    Text::Ours(ours.into())
+}
+
 fn fields(item: &Item) -> Result<Fields<'_>, Problem> {
     Fields::parse(&item.body).map_err(|_| unreadable(item))
 }
@@ -219,4 +236,33 @@ fn unreadable(item: &Item) -> Problem {
     let message =
         format!("item `{}` of type `{}` cannot be sent: it is not complete", item.id, item.kind);
     Problem::new(StatusCode::BAD_REQUEST, "invalid_prompt", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What is sent for arguments a model wrote.
+    fn sent(written: &str) -> String {
+        let stored = serde_json::value::to_raw_value(written).unwrap();
+        let sent = serde_json::to_string(&arguments(&stored)).unwrap();
+        serde_json::from_str(&sent).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_model_wrote_an_object_is_sent(written in ".{0,80}") {
+            let object: Result<serde_json::Map<String, Value>, _> = serde_json::from_str(&sent(&written));
+            prop_assert!(object.is_ok());
+        }
+    }
+
+    #[test]
+    fn an_object_is_sent_byte_for_byte_and_the_rest_is_kept_inside_one() {
+        assert_eq!(sent("{ \"a\" : 1 }"), "{ \"a\" : 1 }");
+        assert_eq!(sent(""), "{}");
+        assert_eq!(sent("{\"a\": "), r#"{"unparsed":"{\"a\": "}"#);
+        assert_eq!(sent("[1]"), r#"{"unparsed":"[1]"}"#);
+    }
 }

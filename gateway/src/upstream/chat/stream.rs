@@ -92,8 +92,9 @@ pub(crate) enum Said {
 /// Reads a stream, event by event.
 #[derive(Debug, Default)]
 pub(crate) struct ChatStream {
-    /// Calls begun so far: the place of a piece that names none.
-    calls: usize,
+    /// Calls begun so far, with the number and the id the provider gave them; their place here is
+    /// their place in the answer.
+    begun: Vec<(Option<usize>, Option<String>)>,
 }
 
 impl ChatStream {
@@ -138,21 +139,36 @@ impl ChatStream {
             }
         }
         for piece in delta.tool_calls.into_iter().flatten() {
-            // Some providers number no calls; an id then begins one.
-            let last = self.calls.saturating_sub(1);
-            let index =
-                piece.index.unwrap_or_else(|| if piece.id.is_some() { self.calls } else { last });
-            self.calls = self.calls.max(index + 1);
             let (name, arguments) = match piece.function {
                 Some(function) => (function.name, function.arguments),
                 None => (None, None),
             };
+            let id = piece.id.filter(|id| !id.is_empty());
+            let named = name.as_ref().is_some_and(|name| !name.is_empty());
+            let index = self.place(piece.index, id, named);
             each(Delta::Call {
                 index,
                 name: name.unwrap_or_default(),
                 arguments: arguments.unwrap_or_default(),
             });
         }
+    }
+
+    /// The place of the call that a piece belongs to. Providers differ: some number no calls, some
+    /// give every call the number 0 and an id of its own, some a fresh id to every piece.
+    fn place(&mut self, number: Option<usize>, id: Option<String>, named: bool) -> usize {
+        let known = self.begun.iter().rposition(|(at, known)| match (number, &id) {
+            (Some(_), Some(id)) => {
+                *at == number && (!named || known.as_ref().is_none_or(|known| known == id))
+            }
+            (Some(_), None) => *at == number,
+            (None, Some(id)) => known.as_ref() == Some(id),
+            (None, None) => true,
+        });
+        known.unwrap_or_else(|| {
+            self.begun.push((number, id));
+            self.begun.len() - 1
+        })
     }
 }
 
@@ -191,6 +207,58 @@ mod tests {
             last = stream.event(event.as_bytes(), |delta| deltas.push(delta));
         }
         (deltas, last)
+    }
+
+    fn calls(events: &[&str]) -> Vec<(usize, String)> {
+        let mut out: Vec<(usize, String)> = Vec::new();
+        for delta in read(events).0 {
+            let Delta::Call { index, arguments, .. } = delta else { continue };
+            match out.iter_mut().find(|(at, _)| *at == index) {
+                Some((_, whole)) => whole.push_str(&arguments),
+                None => out.push((index, arguments)),
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn calls_are_told_apart_however_a_provider_numbers_them() {
+        let one = |fields: &str| {
+            format!(r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{{fields}}}]}}}}]}}"#)
+        };
+        let two = [(0, "{\"a\":1}".to_owned()), (1, "{\"b\":2}".to_owned())];
+        for pieces in [
+            // as OpenAI
+            [
+                r#""index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":"}"#,
+                r#""index":0,"function":{"arguments":"1}"}"#,
+                r#""index":1,"id":"y","function":{"name":"g","arguments":"{\"b\":2}"}"#,
+            ],
+            // one number for all
+            [
+                r#""index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}"#,
+                r#""index":0,"id":"y","function":{"name":"g","arguments":"{\"b\":"}"#,
+                r#""index":0,"function":{"arguments":"2}"}"#,
+            ],
+            // no numbers, and empty ids in later pieces
+            [
+                r#""id":"x","function":{"name":"f","arguments":"{\"a\":"}"#,
+                r#""id":"","function":{"arguments":"1}"}"#,
+                r#""id":"y","function":{"name":"g","arguments":"{\"b\":2}"}"#,
+            ],
+        ] {
+            let events: Vec<String> = pieces.iter().map(|p| one(p)).collect();
+            let events: Vec<&str> = events.iter().map(String::as_str).collect();
+            assert_eq!(calls(&events), two, "{pieces:?}");
+        }
+        // a fresh id to every piece
+        let fresh = [
+            r#""index":0,"id":"x","function":{"name":"f","arguments":"{\"a\":"}"#,
+            r#""index":0,"id":"z","function":{"arguments":"1}"}"#,
+        ];
+        let fresh: Vec<String> = fresh.iter().map(|p| one(p)).collect();
+        let fresh: Vec<&str> = fresh.iter().map(String::as_str).collect();
+        assert_eq!(calls(&fresh), two[..1]);
     }
 
     #[test]
