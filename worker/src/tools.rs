@@ -12,7 +12,7 @@ use crate::{control::ControlPlane, gateway::FunctionCall};
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span, field::Empty, info_span};
@@ -98,14 +98,19 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn error(why: impl std::fmt::Display) -> Self {
-        let text = output::cap(format!("error: {why}"), OUTPUT_CAP, |_| "shortened".into());
-        Self { text: storable(text), failed: true }
+        let text = from_outside(format!("error: {why}"));
+        Self { text: output::cap(text, OUTPUT_CAP, |_| "shortened".into()), failed: true }
     }
 }
 
-/// A database keeps no U+0000 in text.
-fn storable(text: String) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+/// What a tool brings is text from outside: it cannot forge a marker of the prompt, nor hold U+0000,
+/// which a database does not keep.
+fn from_outside(text: String) -> String {
+    let text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    match turnwright_prompt::neutralise(&text) {
+        Cow::Owned(harmless) => harmless,
+        Cow::Borrowed(_) => text,
+    }
 }
 
 /// The tools on offer, in the order in which every request lists them.
@@ -177,8 +182,9 @@ impl Registry {
         async {
             let output = match timeout(d.timeout, tool.run(&call.arguments, scope)).await {
                 Ok(Ok(text)) => {
+                    let text = from_outside(text);
                     let text = output::cap(text, d.output_cap, |_| "ask for less at a time".into());
-                    Output { text: storable(text), failed: false }
+                    Output { text, failed: false }
                 }
                 Ok(Err(e)) => Output::error(e),
                 Err(_) => Output::error(format!("not finished within {} s", d.timeout.as_secs())),

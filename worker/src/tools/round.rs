@@ -136,10 +136,12 @@ impl<'a> Round<'a> {
 
     fn take_done(&mut self, repeats: &mut Repetition) -> Vec<CallOutput> {
         let mut outputs = Vec::new();
+        // The first call names the round: a repeated round has the same calls in the same order.
+        let name = self.calls.first().map(|(call, _)| call.call_id.clone()).unwrap_or_default();
         for (call, state) in &mut self.calls {
             let State::Done(output) = state else { continue };
             let mut text = std::mem::take(&mut output.text);
-            if let Some(warning) = repeats.observe(call, output.failed) {
+            if let Some(warning) = repeats.observe(&name, call, output.failed) {
                 text.push_str(warning);
             }
             outputs.push(CallOutput { call_id: call.call_id.clone(), output: text.clone() });
